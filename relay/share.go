@@ -18,15 +18,19 @@ import (
 // leave places empty; and to keep a place for withdrawals that may not come would, of two places, halve what is
 // forwarded.
 
-// Within a kind, whoever lets payments hang can always have some wait that expire before all others. So of every few
-// claims one takes the payment that has waited the longest: nobody can get in front of that any more. What is there is
-// thus claimed in the end, however many come after it.
+// Within a kind, whoever lets payments hang can always have some wait that expire before all others. So once a payment
+// has waited for long, one of every few claims takes the one that has waited the longest: nobody can get in front of
+// that any more. What is there is thus claimed in the end, however many come after it.
 
-// byExpiry is how many claims in a row take what expires first.
-const byExpiry = 3
+const (
+	// waitsLong is how long a payment waits before it can come before those that expire sooner.
+	waitsLong = 30 * time.Second
+	// byExpiry is how many claims in a row take what expires first, however long others have waited.
+	byExpiry = 3
+)
 
 // order is the order in which payments are claimed. Workers that claim at the same time may exceed byExpiry by one each.
-type order struct{ row atomic.Int32 } // claims since the last one by age
+type order struct{ row atomic.Int32 } // claims since the last one that might go by age
 
 func (o *order) byAge() bool { return o.row.Load() >= byExpiry }
 

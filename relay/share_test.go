@@ -178,7 +178,7 @@ func (b *bundle) hostileWithdrawal(n int) hostile {
 }
 
 // As many payments to different receivers hang as there are places for, and whenever one of them ends, the next one has come, which expires
-// before all others. Whoever has waited since before that gets one of the next few places all the same.
+// before all others. Whoever has waited for half a minute gets one of the next few places all the same.
 func TestNobodyIsOvertakenForEver(t *testing.T) {
 	honestZap := func(b *bundle) *paidaction.PaidAction {
 		b.wallet.Ask.Expiry = 24 * time.Hour
@@ -210,6 +210,9 @@ func TestNobodyIsOvertakenForEver(t *testing.T) {
 				b.await("it hangs", hanging[n].hangs)
 			}
 			honest := c.honest(b)
+			if _, err := b.Pool.Exec(b.Ctx, `UPDATE relay_payment SET created_at = created_at - interval '30 seconds' WHERE action_id = $1`, honest.ID); err != nil {
+				t.Fatal(err)
+			}
 			const few = 4
 			for n := range few {
 				next := c.hostile(b, c.hang+n)

@@ -254,7 +254,8 @@ func (r *Relay) claimOf(ctx context.Context, c *claim, sendable paidaction.Msat,
 	var claimed db.ClaimRelayRow
 	err := db.Alone(ctx, r.Pool, func(q *db.Queries) (err error) {
 		claimed, err = q.ClaimRelay(ctx, db.ClaimRelayParams{Node: &a.Node, NodeKey: a.NodeKey, Fence: a.Fence, Sendable: int64(min(sendable, r.most(a.Node))),
-			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil, Forwards: of.forwards, Withdrawals: of.withdrawals, Since: r.since(a.ClaimedAt), ByAge: byAge})
+			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil, Forwards: of.forwards, Withdrawals: of.withdrawals, Since: r.since(a.ClaimedAt),
+			ByAge: byAge, WaitingSince: a.ClaimedAt.Add(-waitsLong)})
 		return err
 	})
 	if err != nil {

@@ -199,7 +199,7 @@ func TestAClaimReadsOnePayment(t *testing.T) {
 					return err
 				},
 				"ClaimRelay by age": func() error {
-					_, err := q.ClaimRelay(ctx, db.ClaimRelayParams{Node: new("one"), Sendable: 10, ClaimedAt: now, SendUntil: now, Forwards: true, Withdrawals: 2, Since: now, ByAge: true})
+					_, err := q.ClaimRelay(ctx, db.ClaimRelayParams{Node: new("one"), Sendable: 10, ClaimedAt: now, SendUntil: now, Forwards: true, Withdrawals: 2, Since: now, ByAge: true, WaitingSince: now})
 					return err
 				},
 				"NextClaimable": func() error {

@@ -118,36 +118,38 @@ SELECT must_be_below(count(*), @most, 'HF008') FROM relay_payment p
 WHERE p.payer_id = @payer_id::bigint AND p.stage IN ('incoming', 'in_work', 'pending_confirmation');
 
 -- name: ClaimRelay :one
--- Claims the next payment for a node, with the promise to send it: the one that expires first, or the oldest, of those
--- that the node can pay and has not refused. Only one of the two is looked for; each has its own index, which one ORDER
--- BY for both would use for neither. It skips those being claimed at this moment. It is one statement, so that nobody can
--- stand still between the lock and the claim. pinned: it was claimed for this node before. Refusals are looked up for
--- each payment (OFFSET 0): a join, planned while many wait, would read all attempts that there ever were. A withdrawal
--- is claimed only while fewer than so many hold a place at the node: those claimed there after the given moment that
--- are not paid, given up or put back. They are counted once, and only if the scan meets a withdrawal; without their
--- order, a plan made while there are few would read all that hang.
+-- Claims the next payment for a node, with the promise to send it: the one that expires first, of those that the node can
+-- pay and has not refused; or, if by_age says so, the oldest, if it has waited since before the given moment. It skips
+-- those being claimed at this moment. It is one statement, so that nobody can stand still between the lock and the claim.
+-- pinned: it was claimed for this node before. Refusals are looked up for each payment (OFFSET 0): a join, planned while
+-- many wait, would read all attempts that there ever were. A withdrawal is claimed only while fewer than so many hold a
+-- place at the node: those claimed there after the given moment that are not paid, given up or put back. They are counted
+-- once, and only if the scan meets a withdrawal; without their order, a plan made while there are few would read all that
+-- hang.
 WITH holding AS (
     SELECT count(*) AS withdrawals FROM (SELECT FROM relay_payment w
         WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = @node AND w.changed_at > @since
         ORDER BY w.changed_at LIMIT @withdrawals::bigint) AS few
-), soonest AS (
-    SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
-    WHERE NOT @by_age::boolean AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node) AND p.amount_msat + p.budget_msat <= @sendable::bigint
-        AND (p.not_before IS NULL OR p.not_before <= @claimed_at::timestamptz)
-        AND CASE WHEN p.payer_id IS NULL THEN @forwards::boolean ELSE (SELECT withdrawals FROM holding) < @withdrawals END
-        AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
-            AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
-    ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ), oldest AS (
-    SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
-    WHERE @by_age AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node) AND p.amount_msat + p.budget_msat <= @sendable::bigint
+    SELECT p.id, p.node IS NOT NULL AS pinned, p.created_at FROM relay_payment p
+    WHERE @by_age::boolean AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node) AND p.amount_msat + p.budget_msat <= @sendable::bigint
         AND (p.not_before IS NULL OR p.not_before <= @claimed_at::timestamptz)
         AND CASE WHEN p.payer_id IS NULL THEN @forwards::boolean ELSE (SELECT withdrawals FROM holding) < @withdrawals END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
             AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
     ORDER BY p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+), waited AS (
+    SELECT id, pinned FROM oldest WHERE created_at <= @waiting_since::timestamptz
+), soonest AS (
+    SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
+    WHERE NOT EXISTS (SELECT FROM waited) AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node) AND p.amount_msat + p.budget_msat <= @sendable
+        AND (p.not_before IS NULL OR p.not_before <= @claimed_at)
+        AND CASE WHEN p.payer_id IS NULL THEN @forwards ELSE (SELECT withdrawals FROM holding) < @withdrawals END
+        AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
+            AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
+    ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ), next AS (
-    SELECT id, pinned FROM soonest UNION ALL SELECT id, pinned FROM oldest
+    SELECT id, pinned FROM waited UNION ALL SELECT id, pinned FROM soonest
 ), attempt AS (
     INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
     SELECT next.id, @node, @node_key, @fence, @claimed_at, @send_until FROM next RETURNING relay_attempt.id

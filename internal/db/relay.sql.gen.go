@@ -199,27 +199,29 @@ WITH holding AS (
     SELECT count(*) AS withdrawals FROM (SELECT FROM relay_payment w
         WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = $1 AND w.changed_at > $3
         ORDER BY w.changed_at LIMIT $4::bigint) AS few
-), soonest AS (
-    SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
-    WHERE NOT $5::boolean AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $6::bigint
-        AND (p.not_before IS NULL OR p.not_before <= $2::timestamptz)
-        AND CASE WHEN p.payer_id IS NULL THEN $7::boolean ELSE (SELECT withdrawals FROM holding) < $4 END
-        AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
-            AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
-    ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ), oldest AS (
-    SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
-    WHERE $5 AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $6::bigint
+    SELECT p.id, p.node IS NOT NULL AS pinned, p.created_at FROM relay_payment p
+    WHERE $5::boolean AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $6::bigint
         AND (p.not_before IS NULL OR p.not_before <= $2::timestamptz)
         AND CASE WHEN p.payer_id IS NULL THEN $7::boolean ELSE (SELECT withdrawals FROM holding) < $4 END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
             AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
     ORDER BY p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+), waited AS (
+    SELECT id, pinned FROM oldest WHERE created_at <= $8::timestamptz
+), soonest AS (
+    SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
+    WHERE NOT EXISTS (SELECT FROM waited) AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $6
+        AND (p.not_before IS NULL OR p.not_before <= $2)
+        AND CASE WHEN p.payer_id IS NULL THEN $7 ELSE (SELECT withdrawals FROM holding) < $4 END
+        AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
+            AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
+    ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ), next AS (
-    SELECT id, pinned FROM soonest UNION ALL SELECT id, pinned FROM oldest
+    SELECT id, pinned FROM waited UNION ALL SELECT id, pinned FROM soonest
 ), attempt AS (
     INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
-    SELECT next.id, $1, $8, $9, $2, $10 FROM next RETURNING relay_attempt.id
+    SELECT next.id, $1, $9, $10, $2, $11 FROM next RETURNING relay_attempt.id
 )
 UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $2
 FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
@@ -227,16 +229,17 @@ RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_
 `
 
 type ClaimRelayParams struct {
-	Node        *string
-	ClaimedAt   time.Time
-	Since       time.Time
-	Withdrawals int64
-	ByAge       bool
-	Sendable    int64
-	Forwards    bool
-	NodeKey     string
-	Fence       int64
-	SendUntil   time.Time
+	Node         *string
+	ClaimedAt    time.Time
+	Since        time.Time
+	Withdrawals  int64
+	ByAge        bool
+	Sendable     int64
+	Forwards     bool
+	WaitingSince time.Time
+	NodeKey      string
+	Fence        int64
+	SendUntil    time.Time
 }
 
 type ClaimRelayRow struct {
@@ -245,14 +248,14 @@ type ClaimRelayRow struct {
 	AttemptID    int64
 }
 
-// Claims the next payment for a node, with the promise to send it: the one that expires first, or the oldest, of those
-// that the node can pay and has not refused. Only one of the two is looked for; each has its own index, which one ORDER
-// BY for both would use for neither. It skips those being claimed at this moment. It is one statement, so that nobody can
-// stand still between the lock and the claim. pinned: it was claimed for this node before. Refusals are looked up for
-// each payment (OFFSET 0): a join, planned while many wait, would read all attempts that there ever were. A withdrawal
-// is claimed only while fewer than so many hold a place at the node: those claimed there after the given moment that
-// are not paid, given up or put back. They are counted once, and only if the scan meets a withdrawal; without their
-// order, a plan made while there are few would read all that hang.
+// Claims the next payment for a node, with the promise to send it: the one that expires first, of those that the node can
+// pay and has not refused; or, if by_age says so, the oldest, if it has waited since before the given moment. It skips
+// those being claimed at this moment. It is one statement, so that nobody can stand still between the lock and the claim.
+// pinned: it was claimed for this node before. Refusals are looked up for each payment (OFFSET 0): a join, planned while
+// many wait, would read all attempts that there ever were. A withdrawal is claimed only while fewer than so many hold a
+// place at the node: those claimed there after the given moment that are not paid, given up or put back. They are counted
+// once, and only if the scan meets a withdrawal; without their order, a plan made while there are few would read all that
+// hang.
 func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRelayRow, error) {
 	row := q.db.QueryRow(ctx, claimRelay,
 		arg.Node,
@@ -262,6 +265,7 @@ func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRe
 		arg.ByAge,
 		arg.Sendable,
 		arg.Forwards,
+		arg.WaitingSince,
 		arg.NodeKey,
 		arg.Fence,
 		arg.SendUntil,
