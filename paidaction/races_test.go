@@ -1,6 +1,7 @@
 package paidaction_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -145,25 +146,31 @@ func TestOwedSettleIsNotForgottenAtTheSafetyHeight(t *testing.T) {
 	}
 }
 
-// 500 actions of a node that is gone do not keep the sweep of overdue actions from every other one.
+// 500 actions of a node that is gone do not keep a sweep from every other one.
 func TestStuckActionsDoNotStarveTheSweepOfOthers(t *testing.T) {
 	t.Parallel()
-	w := enginetest.New(t, paidaction.Settings{})
-	user := w.User("payer", 0, 0)
-	if _, err := w.Pool.Exec(w.Ctx, `
-		WITH a AS (INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, deadline, args)
-			SELECT 'DONATE', 'PESSIMISTIC', 'PESSIMISTIC', 'PENDING_HELD', $1, 1000, $2, $2, $2, '{"sats":1}' FROM generate_series(1, 500) RETURNING id)
-		INSERT INTO invoice (action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, bolt11)
-			SELECT id, 'gone', sha256(id::text::bytea), sha256(id::text::bytea), true, 1000, '', 80, $2, 'ln' FROM a`,
-		user, w.Clock.Now()); err != nil {
-		t.Fatal(err)
+	for name, sweep := range map[string]func(*paidaction.Engine, context.Context) (int, error){
+		"of what is overdue": (*paidaction.Engine).SweepOverdue,
+		"of what is open":    (*paidaction.Engine).Sweep,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := enginetest.New(t, paidaction.Settings{})
+			user := w.User("payer", 0, 0)
+			if _, err := w.Pool.Exec(w.Ctx, `
+				WITH a AS (INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, deadline, args)
+					SELECT 'DONATE', 'PESSIMISTIC', 'PESSIMISTIC', 'PENDING_HELD', $1, 1000, $2, $2, $2, '{"sats":1}' FROM generate_series(1, 500) RETURNING id)
+				INSERT INTO invoice (action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, bolt11)
+					SELECT id, 'gone', sha256(id::text::bytea), sha256(id::text::bytea), true, 1000, '', 80, $2, 'ln' FROM a`,
+				user, w.Clock.Now()); err != nil {
+				t.Fatal(err)
+			}
+			pa := donate(w, 0, "")
+			w.Clock.Advance(time.Hour)
+			if _, err := sweep(w.Engine, w.Ctx); err != nil {
+				t.Fatal(err)
+			}
+			w.WantState(pa.ID, paidaction.Failed)
+		})
 	}
-	pa := donate(w, 0, "")
-	w.Clock.Advance(time.Hour)
-	for range 3 {
-		if _, err := w.Engine.SweepOverdue(w.Ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.WantState(pa.ID, paidaction.Failed)
 }
