@@ -119,8 +119,9 @@ WHERE p.payer_id = @payer_id::bigint AND p.stage IN ('incoming', 'in_work', 'pen
 
 -- name: ClaimRelay :one
 -- Claims the next payment for a node, with the promise to send it: the one that expires first, of those that the node can
--- pay and has not refused; or, if by_age says so, the oldest, if it has waited since before the given moment. It skips
--- those being claimed at this moment. It is one statement, so that nobody can stand still between the lock and the claim.
+-- pay and has not refused; or, if by_age says so, the oldest, if it has waited since before the given moment. Each of the
+-- two orders has an index, and one ORDER BY for both would use neither. It skips those being claimed at this moment. It
+-- is one statement, so that nobody can stand still between the lock and the claim.
 -- pinned: it was claimed for this node before. Refusals are looked up for each payment (OFFSET 0): a join, planned while
 -- many wait, would read all attempts that there ever were. A withdrawal is claimed only while fewer than so many hold a
 -- place at the node: those claimed there after the given moment that are not paid, given up or put back. They are counted
