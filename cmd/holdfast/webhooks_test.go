@@ -42,3 +42,25 @@ func TestWebhooks(t *testing.T) {
 		}
 	}
 }
+
+// Only in development may a webhook be on this machine, and have an address without TLS. It is never the service itself.
+func TestWebhooksThatCannotBe(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	const here = "https://holdfast.example"
+	for _, c := range []struct {
+		development, url string
+		want             int
+	}{
+		{"0", "https://operator.example/hook", exitOK},
+		{"0", "http://127.0.0.1:8080/hook", exitUsage},
+		{"1", "http://127.0.0.1:8080/hook", exitOK},
+		{"0", here + "/hook", exitUsage},
+		{"1", here + "/hook", exitUsage},
+	} {
+		env := settings(pool, "HOLDFAST_DEVELOPMENT="+c.development, "HOLDFAST_SECRET="+strings.Repeat("ab", 32), "HOLDFAST_PUBLIC_URL="+here)
+		if code, out, said := command(t, env, "webhooks", "add", c.url); code != c.want {
+			t.Errorf("development %s, %s: exit code %d, want %d\n%s%s", c.development, c.url, code, c.want, out, said)
+		}
+	}
+}
