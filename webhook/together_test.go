@@ -115,3 +115,35 @@ func TestWhoeverIsDisabledIsToldOnce(t *testing.T) {
 		t.Errorf("she was told %d times", n)
 	}
 }
+
+// Who sends a message once more gets all attempts anew: it does not end with the first that fails.
+func TestWhatIsSentOnceMoreHasAllItsAttempts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 0, 0), newServer(t)
+	id, _ := w.Tell(&alice, s.URL)
+	s.Status(http.StatusInternalServerError)
+	m := w.test(&alice, id)
+	tried := func() (times int) {
+		t.Helper()
+		for w.log(id)[0].EndedAt == nil {
+			if _, err := w.Enable(w.Ctx, &alice, id, true); err != nil { // it is not to end because its webhook does
+				t.Fatal(err)
+			}
+			again, err := w.Webhooks.Deliver(w.Ctx, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			times += len(s.Got())
+			w.Clock.Advance(again)
+		}
+		return times
+	}
+	first := tried()
+	if _, err := w.Redeliver(w.Ctx, &alice, m); err != nil {
+		t.Fatal(err)
+	}
+	if again := tried(); again != first || first < 2 {
+		t.Errorf("tried %d times, and once more %d times", first, again)
+	}
+}
