@@ -1,10 +1,12 @@
 package lnurl_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/lnurl"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -179,7 +182,14 @@ func TestAPaymentToAnAddressGoesToTheReceiversWallet(t *testing.T) {
 	if v := h.Get(a.Verify); *v.Settled || v.Preimage != nil {
 		t.Errorf("being forwarded, it is %s", v.Raw)
 	}
+	// The receiver has their money by now, and we know the preimage; but the payer's payment can still go back.
+	h.Node.FailBefore(simnode.MethodSettle, 1_000_000)
 	h.Run(h.Relay)
+	h.Await(id, paidaction.Forwarded)
+	if v := h.Get(a.Verify); *v.Settled || v.Preimage != nil {
+		t.Errorf("forwarded and not settled, it is %s", v.Raw)
+	}
+	h.Node.FailBefore(simnode.MethodSettle, 0)
 	h.AwaitStage(id, "completed")
 	h.WantState(id, paidaction.Paid)
 	if v := h.Get(a.Verify); !*v.Settled || v.Preimage == nil || len(*v.Preimage) != 64 {
@@ -204,33 +214,35 @@ func TestOrdersThatAreRefused(t *testing.T) {
 	h.User("alice", 0, 0)
 	long := strings.Repeat("☃", community.MaxReceiveComment+1)
 	for query, reason := range map[string]string{
-		"":                            "Give the amount",
-		"amount=":                     "Give the amount",
-		"amount=x":                    "Give the amount",
-		"amount=-1000":                "Give the amount",
-		"amount=1000.5":               "Give the amount",
-		"amount=99999999999999999999": "Give the amount",
-		"amount=0":                    "from 1000 to 1000000000",
-		"amount=999":                  "from 1000 to 1000000000",
-		"amount=1000001000":           "from 1000 to 1000000000",
-		"amount=9223372036854775000":  "from 1000 to 1000000000",
-		"amount=1001":                 "whole sats",
-		"amount=1000&amount=2000":     "more than once",
-		"amount=1000&comment=" + long: "at most 280 characters",
-		"amount=1000&comment=%00":     "cannot be stored",
-		"amount=1000&comment=%ff":     "not valid text",
-		"amount=1000&comment=%zz":     "cannot be read",
-		"amount=1000&payerdata=x":     "payer data cannot be read",
-		"amount=1000&payerdata=null":  "payer data cannot be read",
-		"amount=1000&payerdata=[]":    "payer data cannot be read",
-		"amount=1000&payerdata=%ff":   "payer data cannot be read",
-		`amount=1000&payerdata={"x":`: "payer data cannot be read",
-		`amount=1000&payerdata={}{}`:  "payer data cannot be read",
-		"amount=1000&payerdata=" + long + long + long:                       "payer data cannot be read",
-		`amount=1000&payerdata={"pubkey":"02"}`:                             "can only have name, identifier and email",
-		`amount=1000&payerdata={"auth":{"k1":"00"}}`:                        "payer data cannot be read",
-		`amount=1000&payerdata={"name":1}`:                                  "payer data cannot be read",
-		`amount=1000&payerdata={"NAME":"x"}`:                                "can only have name, identifier and email",
+		"":                                            "Give the amount",
+		"amount=":                                     "Give the amount",
+		"amount=x":                                    "Give the amount",
+		"amount=-1000":                                "Give the amount",
+		"amount=1000.5":                               "Give the amount",
+		"amount=99999999999999999999":                 "Give the amount",
+		"amount=0":                                    "from 1000 to 1000000000",
+		"amount=999":                                  "from 1000 to 1000000000",
+		"amount=1000001000":                           "from 1000 to 1000000000",
+		"amount=9223372036854775000":                  "from 1000 to 1000000000",
+		"amount=1001":                                 "whole sats",
+		"amount=1000&amount=2000":                     "the amount more than once",
+		"amount=1000&comment=a&comment=b":             "the comment more than once",
+		"amount=1000&payerdata=&payerdata={}":         "the payerdata more than once",
+		"amount=1000&comment=" + long:                 "at most 280 characters",
+		"amount=1000&comment=%00":                     "cannot be stored",
+		"amount=1000&comment=%ff":                     "not valid text",
+		"amount=1000&comment=%zz":                     "cannot be read",
+		"amount=1000&payerdata=x":                     "payer data cannot be read",
+		"amount=1000&payerdata=null":                  "payer data cannot be read",
+		"amount=1000&payerdata=[]":                    "payer data cannot be read",
+		"amount=1000&payerdata=%ff":                   "payer data cannot be read",
+		`amount=1000&payerdata={"x":`:                 "payer data cannot be read",
+		`amount=1000&payerdata={}{}`:                  "payer data cannot be read",
+		"amount=1000&payerdata=" + long + long + long: "payer data cannot be read",
+		`amount=1000&payerdata={"pubkey":"02"}`:       "can only have name, identifier and email",
+		`amount=1000&payerdata={"auth":{"k1":"00"}}`:  "payer data cannot be read",
+		`amount=1000&payerdata={"name":1}`:            "payer data cannot be read",
+		`amount=1000&payerdata={"NAME":"x"}`:          "can only have name, identifier and email",
 		`amount=1000&payerdata={"name":"` + strings.Repeat("x", 121) + `"}`: "at most 120",
 		`amount=1000&payerdata={"name":"\u0000"}`:                           "cannot be stored",
 	} {
@@ -263,6 +275,32 @@ func TestVerifyKnowsItsOwnAlone(t *testing.T) {
 	}
 	if v := h.Get(h.URL + "/lnurlp/verify/" + hash); v.HTTP != http.StatusNotFound {
 		t.Errorf("the hash alone: %d %s", v.HTTP, v.Raw)
+	}
+}
+
+// Each process of the service knows the verify URLs of the others, and nobody without its secret can make one: not from
+// the hash, which everybody knows who forwards the payment.
+func TestAVerifyURLIsMadeWithTheSecret(t *testing.T) {
+	t.Parallel()
+	answers := map[string]http.Handler{}
+	h := serve(t, graph.Rates{}, func(c *lnurl.Config) {
+		for what, secret := range map[string][]byte{"another process": c.Secret, "another service": bytes.Repeat([]byte{8}, 32)} {
+			other := *c
+			other.Secret = secret
+			var err error
+			if answers[what], err = lnurl.NewHandler(other); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	h.User("alice", 0, 0)
+	a := h.Order("alice", url.Values{"amount": {"1000"}})
+	for what, status := range map[string]int{"another process": http.StatusOK, "another service": http.StatusNotFound} {
+		said := httptest.NewRecorder()
+		answers[what].ServeHTTP(said, httptest.NewRequestWithContext(h.Ctx, http.MethodGet, a.Verify, nil))
+		if said.Code != status {
+			t.Errorf("%s: %d %s", what, said.Code, said.Body)
+		}
 	}
 }
 
