@@ -49,7 +49,8 @@ func TestAWalletIsSaved(t *testing.T) {
 	}
 }
 
-// Without a node nobody can check a wallet's invoice; and outside development nothing private is called.
+// Without a node nobody can check a wallet's invoice; and outside development nothing private is called. No wallet is
+// the service itself.
 func TestAWalletIsNotSaved(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -60,9 +61,13 @@ func TestAWalletIsNotSaved(t *testing.T) {
 		t.Errorf("without a node: %s", answer)
 	}
 	_, ours := newNode(t)
-	production := serve(t, settings(pool, ours, "HOLDFAST_DEVELOPMENT=0", secret,
+	production := serve(t, settings(pool, ours, "HOLDFAST_DEVELOPMENT=0", secret, "HOLDFAST_PUBLIC_URL=https://holdfast.example",
 		"HOLDFAST_DATABASE_URL="+pool.Config().ConnString()+"&synchronous_commit=on"))
 	if answer := production.saveWallet(key, ofNode(stranger, at)); !strings.Contains(answer, "WALLET_ADDRESS_FORBIDDEN") {
 		t.Errorf("on loopback, in production: %s", answer)
+	}
+	// An invoice that we ask of ourselves would make us ask again without end.
+	if answer := production.saveWallet(key, map[string]any{"lightningAddress": "alice@holdfast.example"}); !strings.Contains(answer, "leads back to this service") {
+		t.Errorf("a wallet that is this service: %s", answer)
 	}
 }
