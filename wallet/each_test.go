@@ -2,9 +2,7 @@ package wallet_test
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -155,61 +153,6 @@ func TestFailedTwiceForOneGenesisIsSkipped(t *testing.T) {
 	}
 }
 
-// What the caller finds wrong with an invoice is the wallet's failure too, and the next one is asked.
-func TestRefusedInvoicesAreFailures(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	user, genesis := w.user(), w.genesis()
-	a, b := w.save(user, newLNbits(t, w.mint).settings()).ID, w.save(user, newLNbits(t, w.mint).settings()).ID
-	refusal := paidaction.Errorf("WRAP_EXPIRY", "The invoice expires too soon.").Because(errors.New("node 10.0.0.1"))
-	unreadable := paidaction.Errorf(wallet.CodeBadInvoice, "The wallet's invoice could not be used for a payment.").Because(errors.New("node 10.0.0.1"))
-	for i, failure := range []error{refusal, unreadable} {
-		if i > 0 {
-			if err := w.failed(b, genesis, "NO_ROUTE"); err != nil { // as often as the first
-				t.Fatal(err)
-			}
-		}
-		var tried []int64
-		err := w.Each(w.ctx, user, genesis, 1000, "", func(wallet int64, _ string) error {
-			if tried = append(tried, wallet); wallet == a {
-				return failure
-			}
-			return nil
-		})
-		if err != nil || fmt.Sprint(tried) != fmt.Sprint([]int64{a, b}) {
-			t.Errorf("round %d tried %v, error %v", i, tried, err)
-		}
-	}
-	w.want(user, genesis, b)
-	w.wantLog(a, "ok INVOICE_ISSUED", "WRAP_EXPIRY", "WALLET_BAD_INVOICE")
-	if log := w.everything(); strings.Contains(log, "10.0.0.1") || !strings.Contains(log, "The invoice expires too soon.") {
-		t.Errorf("logged %s", log)
-	}
-}
-
-// What fails beside the wallet, such as our own database, is neither counted against it nor told to its owner, and ends the search: the next
-// wallet's invoice would fail by it as well.
-func TestAFaultOfOursIsNoWalletsFailure(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	user, genesis := w.user(), w.genesis()
-	a, b := w.save(user, newLNbits(t, w.mint).settings()).ID, w.save(user, newLNbits(t, w.mint).settings()).ID
-	fault := errors.New("postgres at 10.0.0.1 is away")
-	for range 2 {
-		var tried []int64
-		err := w.Each(w.ctx, user, genesis, 1000, "", func(wallet int64, _ string) error {
-			tried = append(tried, wallet)
-			return fault
-		})
-		if !errors.Is(err, fault) || !slices.Equal(tried, []int64{a}) {
-			t.Errorf("tried %v, error %v", tried, err)
-		}
-	}
-	w.want(user, genesis, a)
-	w.wantLog(a, "ok INVOICE_ISSUED", "ok INVOICE_ISSUED")
-	w.wantLog(b, "ok INVOICE_ISSUED")
-}
-
 // One wallet that hangs costs its time, not more; many that hang cost no more than the search.
 func TestSlowWalletsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -235,24 +178,6 @@ func TestSlowWalletsAreBounded(t *testing.T) {
 	if log := w.log(ids[3]); len(log) != 1 {
 		t.Errorf("the last wallet was asked when time was up: %q", log)
 	}
-}
-
-// When the caller gives up, that is no wallet's failure.
-func TestGivenUpByTheCaller(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	user, genesis := w.user(), w.genesis()
-	s := newLNbits(t, w.mint)
-	id := w.save(user, s.settings()).ID
-	begun := make(chan struct{})
-	s.breaks(func(w http.ResponseWriter, r *http.Request) { close(begun); hang(w, r) })
-	ctx, cancel := context.WithCancel(w.ctx)
-	go func() { <-begun; cancel() }()
-	err := w.Each(ctx, user, genesis, 1000, "", func(int64, string) error { return nil })
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("given up: %v", err)
-	}
-	w.wantLog(id, "ok INVOICE_ISSUED")
 }
 
 // A removed wallet, and one removed while it is asked, take nothing with them.
