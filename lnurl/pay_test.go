@@ -257,6 +257,20 @@ func TestOrdersThatAreRefused(t *testing.T) {
 	if n := h.Count(`SELECT count(*) FROM paid_action`); n != 0 {
 		t.Errorf("%d actions were begun", n)
 	}
+	// The longest comment is taken: its length is in characters (LUD-12).
+	h.Order("alice", url.Values{"amount": {"1000"}, "comment": {strings.Repeat("☃", community.MaxReceiveComment)}})
+}
+
+// However a wallet writes the name, its invoice has the hash of the metadata that it was shown.
+func TestAnInvoiceIsOfTheMetadataThatWereShown(t *testing.T) {
+	t.Parallel()
+	h := serve(t, graph.Rates{})
+	h.User("alice", 0, 0)
+	described := sha256.Sum256([]byte(h.Look("ALICE").Metadata))
+	a := h.Get(h.URL + "/lnurlp/Alice?amount=1000")
+	if read, err := h.Node.DecodeInvoice(h.Ctx, a.Bolt11); err != nil || read.DescriptionHash != hex.EncodeToString(described[:]) {
+		t.Errorf("the invoice is %+v, error %v", read, err)
+	}
 }
 
 // What one network address asks of lightning addresses and of the API counts together.

@@ -50,6 +50,11 @@ func TestAVerifyURLIsMadeWithTheSecret(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		short := *c
+		short.Secret = c.Secret[:31]
+		if _, err := lnurl.NewHandler(short); err == nil {
+			t.Error("a secret of 31 bytes was taken")
+		}
 	})
 	h.User("alice", 0, 0)
 	a := h.Order("alice", url.Values{"amount": {"1000"}})
