@@ -95,3 +95,24 @@ func TestGivenUpByTheCaller(t *testing.T) {
 	}
 	w.wantLog(id, "ok INVOICE_ISSUED")
 }
+
+// An error that nobody has foreseen is a wallet's own: it is counted, nothing of its text is told, and the next wallet
+// is asked.
+func TestAnUnknownErrorIsTheWallets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var says error
+	w.AddInvoice = func(_ context.Context, _ wallet.LNDGRPC, r wallet.Request, _ wallet.Dial) (string, error) {
+		return w.invoice(r.Amount, r.Memo), says
+	}
+	user, genesis := w.user(), w.genesis()
+	strange := wallet.LNDGRPC{Address: "node.example:10009", Macaroon: "00"}
+	a, b := w.save(user, strange).ID, w.save(user, newLNbits(t, w.mint).settings()).ID
+	says = errors.New("rpc error: of node 10.0.0.1")
+	w.want(user, genesis, b)
+	w.wantLog(a, "ok INVOICE_ISSUED", "WALLET_DECLINED")
+	_, err := w.Save(w.ctx, user, a, "", strange)
+	if codeOf(err) != wallet.CodeDeclined || strings.Contains(err.Error()+w.everything(), "10.0.0.1") {
+		t.Errorf("saved again: %v", err)
+	}
+}
