@@ -180,9 +180,33 @@ func TestAPaymentIsUnknownUntilTheNodeSaysSo(t *testing.T) {
 	if err := c.TrackPayment(t.Context(), r.Hash, nothing); !errors.Is(err, lightning.ErrUnreachable) {
 		t.Fatalf("stopped: %v", err)
 	}
-	pay.Timeout = 0
-	if err := c.Pay(t.Context(), pay, nothing); err == nil || errors.Is(err, lightning.ErrUnreachable) {
-		t.Fatalf("without a timeout: %v", err)
+}
+
+// LND reads some figures as others: no timeout as a minute, and a large limit of blocks as a negative one. Such a payment is refused
+// before the node hears of it, and so is one with a negative amount.
+func TestWhatLNDWouldReadOtherwiseIsNotSent(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	r := request(6, false)
+	sound := outgoing(t, c, r)
+	server.ScriptPaid(r.Preimage, r.Amount, 0)
+	nothing := func(paidaction.PaymentUpdate) error { return nil }
+	for name, spoil := range map[string]func(*paidaction.PaymentRequest){
+		"no timeout":            func(p *paidaction.PaymentRequest) { p.Timeout = 0 },
+		"a part of a second":    func(p *paidaction.PaymentRequest) { p.Timeout += time.Millisecond },
+		"no invoice":            func(p *paidaction.PaymentRequest) { p.Bolt11 = "" },
+		"a negative amount":     func(p *paidaction.PaymentRequest) { p.Amount = -1 },
+		"a negative fee limit":  func(p *paidaction.PaymentRequest) { p.FeeLimit = -1 },
+		"a limit beyond 2^31-1": func(p *paidaction.PaymentRequest) { p.CLTVLimit = 1 << 31 },
+	} {
+		pay := sound
+		spoil(&pay)
+		if err := c.Pay(t.Context(), pay, nothing); err == nil || errors.Is(err, lightning.ErrUnreachable) || server.Sent(r.Hash) != nil || len(server.Probes()) != 0 {
+			t.Errorf("%s: %v, and %+v was sent", name, err, server.Sent(r.Hash))
+		}
+	}
+	if err := c.Pay(t.Context(), sound, nothing); err != nil {
+		t.Errorf("none of these: %v", err)
 	}
 }
 
@@ -215,13 +239,18 @@ func TestDecodeInvoice(t *testing.T) {
 	}
 }
 
+// A payment of an invoice that is under way counts before anybody has its preimage: a receiver may yet take it.
 func TestEachPaymentLeavesOutWhatFailed(t *testing.T) {
 	t.Parallel()
 	c, server, _ := fixture(t)
 	for i, state := range []lnrpc.Payment_PaymentStatus{lnrpc.Payment_SUCCEEDED, lnrpc.Payment_FAILED, lnrpc.Payment_IN_FLIGHT} {
 		r := request(byte(10+i), false)
 		pay := outgoing(t, c, r)
-		server.Script(r.Hash, &lnrpc.Payment{Status: state, ValueMsat: 5, PaymentPreimage: hex.EncodeToString(r.Preimage[:])})
+		stands := &lnrpc.Payment{Status: state, ValueMsat: 5}
+		if state == lnrpc.Payment_SUCCEEDED {
+			stands.PaymentPreimage = hex.EncodeToString(r.Preimage[:])
+		}
+		server.Script(r.Hash, stands)
 		_ = c.Pay(t.Context(), pay, func(paidaction.PaymentUpdate) error { return nil }) // a stream without an end is an error
 	}
 	var seen []paidaction.PaymentState

@@ -64,6 +64,13 @@ func TestEstimateRoute(t *testing.T) {
 	if route, err := c.EstimateRoute(t.Context(), way(bolt11)); err != nil || route != (paidaction.Route{Fee: 1_234, Height: 940_123}) {
 		t.Errorf("%+v, %v", route, err)
 	}
+	// Attempts before the one that arrived were refused on their ways: their routes are not the one that was found.
+	again := lndtest.Arrived(1_234, 940_123)
+	again.Htlcs = append(lndtest.Arrived(9, 900).Htlcs, again.Htlcs...)
+	server.ScriptRoute(r.Hash, again)
+	if route, err := c.EstimateRoute(t.Context(), way(bolt11)); err != nil || route != (paidaction.Route{Fee: 1_234, Height: 940_123}) {
+		t.Errorf("at the second attempt: %+v, %v", route, err)
+	}
 	all := server.Probes()
 	sent := all[len(all)-1]
 	if sent.FeeLimitMsat != 5_000 || sent.CltvLimit != 500 || sent.MaxParts != 1 || sent.AmtMsat != int64(r.Amount) || sent.FinalCltvDelta != int32(r.CLTVDelta) ||
@@ -150,6 +157,39 @@ func TestWhatBecomesOfAProbe(t *testing.T) {
 	}
 }
 
+// Nobody knows which of several providers the payment will come through. So what one takes and how long it locks the money are told at
+// their worst, and a provider to which there is no way does not count.
+func TestTheWayBehindSeveralProvidersIsTheWorstOfTheirs(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	none := &lnrpc.Payment{Status: lnrpc.Payment_FAILED, FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE}
+	bolt11 := hidden(t, request(1, false), []zpay32.HopHint{hop("one", 0, 20)}, []zpay32.HopHint{hop("two", 0, 20)})
+	for name, w := range map[string]struct {
+		one, two *lnrpc.Payment
+		route    paidaction.Route
+	}{
+		"the first is dearer and locks longer": {lndtest.Arrived(200, 2_000), lndtest.Arrived(100, 1_000), paidaction.Route{Fee: 200, Height: 2_040}},
+		"the first is dearer":                  {lndtest.Arrived(200, 1_000), lndtest.Arrived(100, 2_000), paidaction.Route{Fee: 200, Height: 2_040}},
+		"no way to the first":                  {none, lndtest.Arrived(100, 1_000), paidaction.Route{Fee: 100, Height: 1_040}},
+		"no way to the second":                 {lndtest.Arrived(100, 1_000), none, paidaction.Route{Fee: 100, Height: 1_040}},
+	} {
+		for provider, stands := range map[string]*lnrpc.Payment{"one": w.one, "two": w.two} {
+			known := hex.EncodeToString(key(provider).PubKey().SerializeCompressed())
+			server.Knows(known)
+			server.ScriptRouteTo(known, stands)
+		}
+		if route, err := c.EstimateRoute(t.Context(), way(bolt11)); err != nil || route != w.route {
+			t.Errorf("%s: %+v, %v", name, route, err)
+		}
+	}
+	for _, provider := range []string{"one", "two"} {
+		server.ScriptRouteTo(hex.EncodeToString(key(provider).PubKey().SerializeCompressed()), none)
+	}
+	if route, err := c.EstimateRoute(t.Context(), way(bolt11)); !errors.Is(err, paidaction.ErrNoRoute) {
+		t.Errorf("no way to either: %+v, %v", route, err)
+	}
+}
+
 // A provider lets no probe through to the wallets behind it. So the probe goes to the provider, and what its hint says comes on top; both within the limits.
 func TestTheWayToAHiddenWalletEndsAtItsProvider(t *testing.T) {
 	t.Parallel()
@@ -185,6 +225,8 @@ func TestTheWayToAHiddenWalletEndsAtItsProvider(t *testing.T) {
 		"a provider": {[][]zpay32.HopHint{{hop("provider", 300, 144)}}, []string{"provider"}, 10_300, 144, 0,
 			paidaction.Route{Fee: 400, Height: 1_040}},
 		"two hints of it": {[][]zpay32.HopHint{{hop("provider", 300, 20)}, {hop("unknown", 1, 1), hop("provider", 200, 144)}}, []string{"provider"}, 10_300, 144, 1,
+			paidaction.Route{Fee: 400, Height: 1_040}},
+		"the longer first": {[][]zpay32.HopHint{{hop("provider", 200, 144)}, {hop("unknown", 1, 1), hop("provider", 300, 20)}}, []string{"provider"}, 10_300, 144, 1,
 			paidaction.Route{Fee: 400, Height: 1_040}},
 		"nobody knows the end": {[][]zpay32.HopHint{{hop("provider", 1, 1), hop("unknown", 300, 144)}}, []string{"wallet"}, 10_000, 40, 1,
 			paidaction.Route{Fee: 100, Height: 1_000}},

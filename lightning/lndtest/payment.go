@@ -80,6 +80,11 @@ func (s *Server) ScriptRoute(h paidaction.Hash, stands *lnrpc.Payment) {
 	s.set(func() { s.routes[h] = stands })
 }
 
+// ScriptRouteTo is ScriptRoute for every probe to the node with this public key, in hex. It goes before ScriptRoute.
+func (s *Server) ScriptRouteTo(key string, stands *lnrpc.Payment) {
+	s.set(func() { s.routesTo[key] = stands })
+}
+
 // BreakOff ends the stream of every later probe after its first update, as a node does that stops.
 func (s *Server) BreakOff() { s.set(func() { s.breaksOff = true }) }
 
@@ -117,6 +122,9 @@ func (s *routerServer) probe(in *routerrpc.SendPaymentRequest, out routerrpc.Rou
 
 // standing is the state of a probe for an invoice. s.mu is held.
 func (s *routerServer) standing(h paidaction.Hash, in *routerrpc.SendPaymentRequest) *lnrpc.Payment {
+	if stands, ok := s.routesTo[hex.EncodeToString(in.Dest)]; ok {
+		return stands
+	}
 	if stands, ok := s.routes[h]; ok {
 		return stands
 	}

@@ -56,6 +56,7 @@ type Server struct {
 	keysend   bool // it accepts payments that nobody has asked for
 	payments  map[paidaction.Hash]*payment
 	routes    map[paidaction.Hash]*lnrpc.Payment
+	routesTo  map[string]*lnrpc.Payment           // by public key
 	breaksOff bool                                // the stream of a probe ends after its first update
 	decoded   map[paidaction.Hash]paidaction.Hash // hash by the invoice's payment secret
 	probes    []*routerrpc.SendPaymentRequest
@@ -103,7 +104,7 @@ func Listen(node *simnode.Node) (*Server, error) {
 func newServer(node *simnode.Node) (*Server, error) {
 	s := &Server{
 		Node: node, rootKey: []byte("root key of " + node.Name()), version: "0.21.3-beta commit=lndtest",
-		payments: make(map[paidaction.Hash]*payment), routes: make(map[paidaction.Hash]*lnrpc.Payment), clock: time.Now,
+		payments: make(map[paidaction.Hash]*payment), routes: make(map[paidaction.Hash]*lnrpc.Payment), routesTo: make(map[string]*lnrpc.Payment), clock: time.Now,
 		amp: make(map[paidaction.Hash]bool), decoded: make(map[paidaction.Hash]paidaction.Hash), graph: make(map[string]bool),
 	}
 	mac, err := macaroon.New(s.rootKey, []byte("0"), "lnd", macaroon.LatestVersion)
