@@ -34,6 +34,26 @@ func TestWhatHintsCharge(t *testing.T) {
 	}
 }
 
+// How long an invoice can be paid counts from when it was signed, however long ago that was.
+func TestWhenAnInvoiceExpires(t *testing.T) {
+	t.Parallel()
+	inv, err := decoded(&lnrpc.PayReq{PaymentHash: someHash, NumMsat: 1000, CltvExpiry: 40, Timestamp: 1_700_000_000, Expiry: 3600})
+	if err != nil || inv.Created.Unix() != 1_700_000_000 || inv.Expires.Unix() != 1_700_003_600 {
+		t.Errorf("from %v to %v, %v", inv.Created, inv.Expires, err)
+	}
+}
+
+// A receiver behind blinded paths is none whose invoice may be wrapped or paid: so it has to be seen.
+func TestWhetherThePathsAreBlinded(t *testing.T) {
+	t.Parallel()
+	for paths := range 3 {
+		inv, err := decoded(&lnrpc.PayReq{PaymentHash: someHash, NumMsat: 1000, CltvExpiry: 40, BlindedPaths: make([]*lnrpc.BlindedPaymentPath, paths)})
+		if err != nil || inv.Blinded != (paths > 0) {
+			t.Errorf("%d blinded paths: Blinded is %t, %v", paths, inv.Blinded, err)
+		}
+	}
+}
+
 // LND has room for a payment secret in what it says of every invoice: without one it shows zeroes.
 func TestWhetherThereIsAPaymentSecret(t *testing.T) {
 	t.Parallel()

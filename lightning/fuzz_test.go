@@ -28,6 +28,7 @@ func FuzzDecodedInvoice(f *testing.F) {
 	seed(f, &lnrpc.PayReq{PaymentHash: someHash, NumMsat: 1000, Timestamp: 1_700_000_000, Expiry: 3600, CltvExpiry: 80,
 		Features: map[uint32]*lnrpc.Feature{9: {IsKnown: true}, 30: {}}},
 		&lnrpc.PayReq{PaymentHash: someHash, NumMsat: -1}, &lnrpc.PayReq{PaymentHash: "ff", CltvExpiry: 1<<32 + 40},
+		&lnrpc.PayReq{PaymentHash: someHash, NumMsat: 1000, CltvExpiry: -1<<32 + 40},
 		&lnrpc.PayReq{PaymentHash: someHash, Timestamp: 1<<63 - 1, Expiry: 1<<63 - 1},
 		&lnrpc.PayReq{PaymentHash: someHash, CltvExpiry: 40, RouteHints: []*lnrpc.RouteHint{{HopHints: []*lnrpc.HopHint{{CltvExpiryDelta: 1<<32 - 1}, {CltvExpiryDelta: 144}}}, {}}})
 	f.Fuzz(func(t *testing.T, raw []byte) {
