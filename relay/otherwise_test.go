@@ -12,11 +12,28 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
-// otherwise are nodes that read invoices, or report payments, otherwise than the simulated ones.
+// otherwise are nodes that read invoices, report payments, or hold them otherwise than the simulated ones.
 type otherwise struct {
 	simnode.Nodes
 	read   func(*paidaction.Bolt11)
 	report func(*paidaction.PaymentUpdate)
+	hold   func(*paidaction.NodeInvoice)
+}
+
+func (o otherwise) Node(name string) (paidaction.Node, error) {
+	n, err := o.Nodes.Node(name)
+	return otherwiseIssuer{n, o}, err
+}
+
+type otherwiseIssuer struct {
+	paidaction.Node
+	otherwise
+}
+
+func (n otherwiseIssuer) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidaction.NodeInvoice, error) {
+	inv, err := n.Node.LookupInvoice(ctx, h)
+	n.hold(&inv)
+	return inv, err
 }
 
 func (o otherwise) Sender(name string) (paidaction.SendingNode, error) {
@@ -80,6 +97,22 @@ func TestANodeThatReadsSomethingElseSendsNothing(t *testing.T) {
 			b.wantSound()
 		})
 	}
+}
+
+// Spec 03 §3.2: right before the send, the payer's node calls the payment held, but part of it has gone back: what is left is less than the
+// payer owes, though more than the receiver is to get. Nothing is sent.
+func TestWhatIsNoLongerHeldInFullIsNotForwarded(t *testing.T) {
+	b := setup(t)
+	pa := b.zap()
+	b.pay(pa)
+	b.Run(b.NewRelay(func(c *relay.Config) {
+		c.Issuers = otherwise{Nodes: b.Nodes, hold: func(inv *paidaction.NodeInvoice) { inv.Received-- }}
+	}))
+	b.Await(pa.ID, paidaction.Failed)
+	b.wantSent(pa.Invoice.Hash, 0)
+	b.wantOuter(pa, paidaction.InvoiceCanceled)
+	b.wantReceived(pa, 0)
+	b.wantSound()
 }
 
 // A node says that it has paid, and does not show the preimage: the receiver has the money, so nobody else gets it back.
