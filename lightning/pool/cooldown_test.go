@@ -1,11 +1,13 @@
 package pool_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
 )
 
@@ -74,6 +76,24 @@ func TestACooldownHoldsForTheWholeNode(t *testing.T) {
 	}
 	w.clock.advance(5 * time.Second)
 	release(t, p.lease(pool.Need{}), pool.Done(0))
+}
+
+// The rest cannot be written down, so other processes do not know of it. Here the node rests all the same, and whoever released the lease is
+// told.
+func TestARestThatCannotBeWrittenDownHoldsHere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	database := &switched{DBTX: w.db}
+	s := briefly()
+	s.Probe = time.Hour
+	p := w.openOn(database, w.locker(lock.Settings{}), s, member{"alice", newNode("a", 1000*sat), 1})
+	lease := p.lease(pool.Need{})
+	database.off.Store(true)
+	if err := lease.Release(t.Context(), pool.NodeFault("NO_ROUTE")); !errors.Is(err, errOff) {
+		t.Errorf("the release: %v", err)
+	}
+	database.off.Store(false)
+	p.none(pool.Need{}, pool.Cooling)
 }
 
 // The cooldown is stored before the lock is released: no process that waits for the lock slips in between.
