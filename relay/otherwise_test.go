@@ -115,6 +115,37 @@ func TestWhatIsNoLongerHeldInFullIsNotForwarded(t *testing.T) {
 	b.wantSound()
 }
 
+// Spec 05.36: nobody can say whether an invoice is ours, or was paid before. That is no "no": it is neither wrapped nor withdrawn.
+func TestWhatNobodyCanSayIsNoNo(t *testing.T) {
+	for name, c := range map[string]struct {
+		method simnode.Method
+		nodes  []int
+	}{
+		"the key of one of our nodes":    {simnode.MethodPublicKey, []int{1}},
+		"whether any node has a payment": {simnode.MethodTrack, []int{0, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, "one", "two").rich(100)
+			inv := b.issue(simnode.Ask{Amount: 50_000})
+			for _, i := range c.nodes {
+				b.Nodes[i].FailBefore(c.method, 1<<30)
+			}
+			if f, err := b.Relay.Wrap(b.Ctx, b.wrapping()); !errors.Is(err, paidaction.ErrNoReceiver) || b.probes() != 0 {
+				t.Errorf("%+v, %v, after %d probes", f, err, b.probes())
+			}
+			_, err := b.tryWithdraw(inv.Bolt11)
+			b.WantRefusal(err, paidaction.CodeLightningUnavailable)
+			for _, i := range c.nodes {
+				b.Nodes[i].FailBefore(c.method, 0)
+			}
+			if _, err := b.NewRelay().Wrap(b.Ctx, b.wrapping()); err != nil {
+				t.Errorf("once they say so: %v", err)
+			}
+			b.withdraw(inv.Bolt11)
+		})
+	}
+}
+
 // A node says that it has paid, and does not show the preimage: the receiver has the money, so nobody else gets it back.
 func TestASuccessWithoutItsPreimageIsNoFailure(t *testing.T) {
 	b := setup(t).rich(100)
