@@ -32,8 +32,9 @@ func (r *Register) Reading() *Register { return &Register{q: r.q, now: r.now, he
 // databaseTimeout bounds one call of the register.
 const databaseTimeout = 5 * time.Second
 
-// Drain stops payments to a node: once this has returned, no process begins to lease it. Payments in flight go on, and
-// a lease that was just being given may still arrive.
+// Drain stops payments to a node: once this has returned, no process gets one of its locks for a lease. Payments in
+// flight go on, and a lease that was just being given may still arrive. So may one with a lock that its process has kept
+// (see keep), for keptFor at most.
 func (r *Register) Drain(ctx context.Context, name string) error {
 	return changed(name)(r.q.DrainNode(ctx, db.DrainNodeParams{Name: name, Draining: true, At: r.now()}))
 }
