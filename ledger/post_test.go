@@ -1,8 +1,10 @@
 package ledger_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -49,7 +51,11 @@ func (b *books) post(transfers ...ledger.Transfer) error {
 // postUnseen books them in a transaction that waits for as little as it can.
 func (b *books) postUnseen(transfers []ledger.Transfer) error {
 	return db.InTransaction(b.Context(), b.pool, func(tx *db.Transaction) error {
-		return ledger.PostUnseen(b.Context(), db.New(tx), at, []ledger.Entry{{Transfers: transfers}})
+		q := db.New(tx)
+		if err := q.PlanOnce(b.Context()); err != nil {
+			return err
+		}
+		return ledger.PostUnseen(b.Context(), q, at, []ledger.Entry{{Transfers: transfers}})
 	})
 }
 
@@ -80,6 +86,15 @@ func TestBooksAgreeWithAModel(t *testing.T) {
 		accounts = append(accounts, ledger.UserSats(u))
 	}
 	rapid.Check(t, func(t *rapid.T) {
+		for _, u := range b.users { // whatever is folded in of it, all that somebody holds can be spent: balances stay near what is spent
+			if all := ledger.UserSats(u); model[all] > 0 {
+				if err := b.post(ledger.Transfer{From: all, To: ledger.Lightning, Msat: model[all], Reason: "test"}); err != nil {
+					t.Fatalf("%s cannot spend its %d msat: %v", all, model[all], err)
+				}
+				model[ledger.Lightning] += model[all]
+				model[all] = 0
+			}
+		}
 		t.Repeat(map[string]func(*rapid.T){
 			"transfer": func(t *rapid.T) {
 				from, to := rapid.SampledFrom(accounts).Draw(t, "from"), rapid.SampledFrom(accounts).Draw(t, "to")
@@ -252,6 +267,70 @@ func TestDebitsOfSeveralAtOnceAreInOneOrder(t *testing.T) {
 			})
 		}
 		wg.Wait()
+	}
+}
+
+// Spec 05.17: whoever takes from several accounts takes them in the order of their numbers, and an account before what it
+// has received. Who waits for one has taken all before it, and nothing that its holder may still need.
+func TestAccountsAreTakenInOrder(t *testing.T) {
+	t.Parallel()
+	const each = 100 // msat, folded in, and as much again that is not
+	for name, c := range map[string]struct {
+		msat  int64 // what each pays
+		alone bool  // one account is taken by itself
+		post  func(*books, []ledger.Transfer) error
+	}{
+		"what suffices":               {each, false, func(b *books, out []ledger.Transfer) error { return b.post(out...) }},
+		"what is to be folded in":     {2 * each, false, func(b *books, out []ledger.Transfer) error { return b.post(out...) }},
+		"what is thought to suffice":  {each, false, (*books).postUnseen},
+		"one that is to be folded in": {2 * each, true, func(b *books, out []ledger.Transfer) error { return errors.Join(b.post(out[0]), b.post(out[1:]...)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t, 6)
+			var in, out []ledger.Transfer
+			for _, u := range b.users {
+				in = append(in, ledger.Transfer{From: ledger.Lightning, To: ledger.UserSats(u), Msat: each, Reason: "in"})
+				out = append(out, ledger.Transfer{From: ledger.UserSats(u), To: ledger.RewardSats, Msat: c.msat, Reason: "out"})
+			}
+			slices.Reverse(out)
+			last := out[0].From
+			if err := errors.Join(b.post(in...), b.fold(), b.post(in...)); err != nil {
+				t.Fatal(err)
+			}
+			holder, err := b.pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
+			if err := ledger.Lock(t.Context(), db.New(holder), last); err != nil {
+				t.Fatal(err)
+			}
+			paid := make(chan error, 1)
+			go func() { paid <- c.post(b, out) }()
+			for waits := false; !waits; {
+				if err := b.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+					WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var free int
+			if err := b.pool.QueryRow(t.Context(), `SELECT count(*) FROM (SELECT FROM account WHERE id >= 16 AND id % 16 = 0 FOR NO KEY UPDATE SKIP LOCKED) AS free`).
+				Scan(&free); err != nil || free > 0 && !c.alone {
+				t.Errorf("it waits for the last account, and %d before it are still free; %v", free, err)
+			}
+			if _, err := db.New(holder).FoldAccounts(t.Context(), []int64{int64(last)}); err != nil {
+				t.Errorf("what the account has received was taken before the account: %v", err)
+			}
+			if err := errors.Join(holder.Commit(t.Context()), <-paid); err != nil {
+				t.Error(err)
+			}
+			for _, o := range out {
+				if got, want := b.balance(o.From), 2*each-c.msat; got != want {
+					t.Errorf("%s holds %d msat, want %d", o.From, got, want)
+				}
+			}
+		})
 	}
 }
 
