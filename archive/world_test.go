@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/a-seed-a7aed72f/holdfast/archive"
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -73,6 +75,20 @@ func (w *world) exec(sql string, args ...any) {
 	if _, err := w.Pool.Exec(w.Ctx, sql, args...); err != nil {
 		w.Fatalf("%s: %v", sql, err)
 	}
+}
+
+// names are the values of the first column.
+func (w *world) names(sql string) []string {
+	w.Helper()
+	rows, err := w.Pool.Query(w.Ctx, sql)
+	if err != nil {
+		w.Fatal(err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(all) == 0 {
+		w.Fatal(all, err)
+	}
+	return all
 }
 
 // zap pays from credits, so many times. Ranges are made as they are needed: on a busy machine, making many at once

@@ -1,0 +1,164 @@
+package archive_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/archive"
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// What is still needed stays, and with it everything after it. Once it is no longer needed, it goes.
+func TestWhatIsNeededStays(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		need func(w *world)
+		free func(w *world) // nil: nothing does
+		why  string
+	}{
+		"an action that is open": {
+			need: func(w *world) {
+				w.Pay(w.payer, community.KindZap, community.ZapArgs{Item: w.post, Sats: 1}, paidaction.Optimistic)
+				w.zap(few)
+				w.age()
+			},
+			free: func(w *world) {
+				if _, err := w.Engine.Cancel(w.Ctx, paidaction.Caller{User: &w.payer}, w.Count(`SELECT max(id) FROM paid_action WHERE state = 'PENDING'`)); err != nil {
+					w.Fatal(err)
+				}
+				w.Drain()
+				w.age()
+			},
+			why: "is not at its end",
+		},
+		"a range that grows": {need: func(*world) {}, free: func(w *world) { w.zap(few); w.age() }, why: "still to come"},
+		"an action that has just ended": {
+			need: func(w *world) {
+				w.zap(few)
+				w.age()
+				w.exec(`UPDATE paid_action SET changed_at = $1 WHERE id = 3`, w.Clock.Now())
+			},
+			free: (*world).age, why: "has changed within",
+		},
+		"a posting that was booked late": {
+			need: func(w *world) {
+				w.zap(few)
+				w.age()
+				w.exec(`WITH p AS (INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (3, 1, 5, 7, 'late', $1), (3, 5, 1, 7, 'back', $1)) SELECT`, w.Clock.Now())
+			},
+			free: (*world).age, why: "has changed within",
+		},
+		"an outgoing payment": {
+			need: func(w *world) {
+				w.zap(few)
+				w.age()
+				w.exec(`INSERT INTO relay_payment (action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at, preimage, fee_msat,
+					created_at, changed_at) VALUES (3, 'pending_confirmation', sha256('x'), '', 1, 1, 1000, 0, 18, '2026-01-01', sha256('p'), NULL, '2026-01-01', '2026-01-01')`)
+			},
+			why: "the outgoing payment of action 3 is not at its end",
+		},
+		"rewards to be paid": {
+			need: func(w *world) { w.zap(few); w.Clock.Advance(old + time.Hour) },
+			free: (*world).age, why: "to the rewards",
+		},
+		"a message of a webhook": {
+			need: func(w *world) {
+				w.exec(`INSERT INTO webhook (url, events, secret, created_at) VALUES ('https://example.org', '{}', '', '2026-01-01')`)
+				w.zap(few)
+				w.exec(`DELETE FROM webhook_message WHERE action_id <> 3`)
+				w.age()
+			},
+			free: func(w *world) { w.exec(`DELETE FROM webhook_message`) }, why: "messages of webhooks about action 3",
+		},
+		"books that differ": {
+			need: func(w *world) { w.zap(few); w.age(); w.exec(`UPDATE account SET balance = balance + 1 WHERE id = 16`) },
+			free: func(w *world) { w.exec(`UPDATE account SET balance = balance - 1 WHERE id = 16`) }, why: "reconcile finds something broken",
+		},
+		"a history with a gap": {
+			need: func(w *world) {
+				w.zap(few)
+				w.age()
+				w.exec(`ALTER TABLE action_history DISABLE TRIGGER USER; UPDATE action_history SET fact = 'INVOICE_SETTLED' WHERE action_id = 3; ALTER TABLE action_history ENABLE TRIGGER USER`)
+			},
+			why: "reconcile finds something broken",
+		},
+		"what the last periodic run has found": {
+			need: func(w *world) {
+				w.zap(few)
+				w.age()
+				w.exec(`INSERT INTO reconcile_run (began_at, ended_at, report) VALUES ('2026-01-01', '2026-01-01',
+					'{"invariants": [{"id": 9, "breaks": [{"kind": "received", "explanation": "differs", "actions": [3]}]}]}')`)
+			},
+			free: func(w *world) { w.exec(`DELETE FROM reconcile_run`) }, why: "differs",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c.need(w)
+			before := w.rows()
+			result := w.archive()
+			if len(result.Archived) != 0 || result.Kept == nil || !strings.Contains(result.Kept.Why, c.why) || w.rows() != before || w.archivedTo() != 0 {
+				t.Fatalf("archived %+v, kept %+v, want %q", result.Archived, result.Kept, c.why)
+			}
+			if broken := strings.HasPrefix(result.Kept.Why, "reconcile"); broken != (len(result.Kept.Breaks) > 0) {
+				t.Errorf("what is broken: %v", result.Kept.Breaks)
+			}
+			if c.free == nil {
+				return
+			}
+			c.free(w)
+			if result := w.archive(); len(result.Archived) == 0 {
+				t.Errorf("it stays for ever: %+v", result.Kept)
+			}
+			w.WantConserved()
+		})
+	}
+}
+
+// Only what is at its end is archived: an action in any other state keeps its range, and so does an outgoing payment
+// at any stage before its last.
+func TestOnlyWhatIsAtItsEndIsArchived(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(few)
+	w.age()
+	dry := w.config()
+	dry.DryRun = true
+	keeps := func(what, why string, want bool) {
+		t.Helper()
+		result, err := archive.Run(w.Ctx, dry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kept := result.Kept != nil && strings.Contains(result.Kept.Why, why); kept != want {
+			t.Errorf("%s keeps its range: %t, want %t; %+v", what, kept, want, result.Kept)
+		}
+	}
+	w.exec(`ALTER TABLE paid_action DISABLE TRIGGER USER`)
+	for _, state := range w.names(`SELECT unnest(enum_range(NULL::action_state))::text`) {
+		w.exec(`UPDATE paid_action SET state = $1::text::action_state, deadline = changed_at, failure_code = 'CANCELED',
+			successor_id = CASE WHEN $1 = 'RETRYING' THEN 4 END WHERE id = 3`, state)
+		keeps("an action in state "+state, "action 3 is not at its end", !paidaction.State(state).Terminal())
+	}
+	w.exec(`UPDATE paid_action SET state = 'PAID', deadline = NULL, failure_code = NULL, successor_id = NULL WHERE id = 3`)
+	w.exec(`INSERT INTO relay_payment (action_id, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at, created_at, changed_at)
+		VALUES (3, sha256('x'), '', 1, 1, 1000, 0, 18, '2026-01-01', '2026-01-01', '2026-01-01')`)
+	for _, stage := range w.names(`SELECT unnest(enum_range(NULL::relay_stage))::text`) {
+		w.exec(`UPDATE relay_payment SET stage = $1::text::relay_stage, node = 'sim', failure_code = 'NO_ROUTE',
+			preimage = CASE WHEN $1 IN ('pending_confirmation', 'completed') THEN sha256('p') END, fee_msat = CASE WHEN $1 = 'completed' THEN 0 END`, stage)
+		ended := paidaction.Stage(stage) == paidaction.StageCompleted || paidaction.Stage(stage) == paidaction.StageFailed
+		keeps("a payment at stage "+stage, "the outgoing payment of action 3 is not at its end", !ended)
+	}
+}
+
+// What has been at rest for less than a day is never archived: it could be retried, or be compared with its node.
+func TestTheYoungStay(t *testing.T) {
+	t.Parallel()
+	if _, err := archive.Run(t.Context(), archive.Config{OlderThan: archive.MinAge - 1}); !errors.Is(err, archive.ErrTooYoung) {
+		t.Error(err)
+	}
+}
