@@ -441,6 +441,10 @@ func TestNothingIsWrittenToTheArchivedUnseen(t *testing.T) {
 	if err := take(w); err != nil {
 		t.Fatal(err)
 	}
+	w.exec(`INSERT INTO action_history (action_id, to_state, fact, at) VALUES (4, 'PAID', 'INVOICE_SETTLED', '2026-01-01')`)
+	if result := w.archive(); len(result.Archived) != 0 || !strings.Contains(result.Kept.Why, "rows of action 4 are outside") {
+		t.Errorf("%+v", result)
+	}
 	w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (3, 1, 5, 7, 'late', '2026-01-01'), (3, 5, 1, 7, 'back', '2026-01-01')`)
 	w.WantConserved()
 	if result := w.archive(); len(result.Archived) != 0 || !strings.Contains(result.Kept.Why, "rows of action 3 are outside") {

@@ -51,6 +51,14 @@ func TestWhatIsNeededStays(t *testing.T) {
 			},
 			free: (*world).age, why: "has changed within",
 		},
+		"a step that was taken late": {
+			need: func(w *world) {
+				w.zap(few)
+				w.age()
+				w.exec(`INSERT INTO action_history (action_id, to_state, fact, at) VALUES (3, 'PAID', 'INVOICE_SETTLED', $1)`, w.Clock.Now())
+			},
+			why: "has changed within",
+		},
 		"an outgoing payment": {
 			need: func(w *world) {
 				w.zap(few)
@@ -63,6 +71,15 @@ func TestWhatIsNeededStays(t *testing.T) {
 		"rewards to be paid": {
 			need: func(w *world) { w.zap(few); w.Clock.Advance(old + time.Hour) },
 			free: (*world).age, why: "to the rewards",
+		},
+		"rewards of the day after the last that was paid, in sats": {
+			need: func(w *world) {
+				w.zap(few)
+				w.age()
+				w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (3, 0, 4, 7, 'late', $1)`, w.Clock.Now())
+				w.Clock.Advance(old + time.Hour)
+			},
+			why: "to the rewards",
 		},
 		"a message of a webhook": {
 			need: func(w *world) {
