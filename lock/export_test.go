@@ -43,6 +43,20 @@ func (m *Memory) Holder(key string) Ticket {
 	return m.keys[key].holder.Ticket
 }
 
+// Ends is when the lease of a key ends if nobody touches it.
+func (m *Memory) Ends(key string) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.keys[key].until
+}
+
+// Expire ends the lease of a key, which nobody has noticed yet.
+func (m *Memory) Expire(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keys[key].until = time.Now()
+}
+
 // Until is when the lease ends if nobody touches it.
 func (s *Lease) Until() time.Time {
 	s.mu.Lock()

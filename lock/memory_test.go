@@ -175,21 +175,37 @@ func TestAShortLeaseIsShortFromTheQueueToo(t *testing.T) {
 	}
 }
 
-// TestWhoHasLostTheLockIsToldSo: the store has given the lock to nobody or another one, as it may to who stood still. Its touch and its release say so.
+// TestWhoHasLostTheLockIsToldSo: the store has given the lock to nobody or another one, as it may to who stood still, or
+// knows that it has run out. The touch and the release of who believes to hold it still say so.
 func TestWhoHasLostTheLockIsToldSo(t *testing.T) {
 	t.Parallel()
 	store := lock.NewMemory(0)
 	l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
-	for name, end := range map[string]func(*lock.Lease) error{
-		"touch":   func(s *lock.Lease) error { return s.Touch(t.Context(), time.Minute) },
-		"release": func(s *lock.Lease) error { return s.Release(t.Context()) },
+	gone := func(key string) error { _, err := store.Leave(t.Context(), store.Holder(key)); return err }
+	over := func(key string) error { store.Expire(key); return nil }
+	touch := func(s *lock.Lease) error { return s.Touch(t.Context(), time.Minute) }
+	release := func(s *lock.Lease) error { return s.Release(t.Context()) }
+	for name, c := range map[string]struct {
+		lose  func(key string) error
+		end   func(*lock.Lease) error
+		cause error
+	}{
+		"touch-of-what-was-taken-away":   {gone, touch, lock.ErrTaken},
+		"release-of-what-was-taken-away": {gone, release, lock.ErrTaken},
+		"touch-of-what-is-over":          {over, touch, lock.ErrTaken},
+		"release-of-what-is-over":        {over, release, lock.ErrExpired},
 	} {
 		lease := locktest.Acquire(t, l, name, lock.Options{TTL: time.Minute})
-		if _, err := store.Leave(t.Context(), store.Holder(name)); err != nil {
+		if err := c.lose(name); err != nil {
 			t.Fatal(err)
 		}
-		if err := end(lease); !errors.Is(err, lock.ErrTaken) {
-			t.Errorf("the %s of what was taken away: %v", name, err)
+		for range 2 { // the second time it is known
+			if err := c.end(lease); !errors.Is(err, lock.ErrLost) || !errors.Is(err, c.cause) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := lease.Err(); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("%s: afterwards the lease says: %v", name, err)
 		}
 	}
 }

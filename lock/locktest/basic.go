@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -253,6 +254,61 @@ func leasesEnd(t *testing.T, s *suite) {
 	}
 	if r, err := store.Release(t.Context(), short); err != nil || r.Owner && !r.Late {
 		t.Errorf("a release of what had run out: %+v, %v", r, err)
+	}
+}
+
+// noLeaseEndsEarly: a lease goes to another one only once it has run out for its holder, who counts from before they
+// asked. It goes to who has waited for it, and not to who comes just then; and it ends for them, too.
+func noLeaseEndsEarly(t *testing.T, s *suite) {
+	store, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	const ttl, hold = time.Minute, 2 * time.Minute
+	for name, end := range map[string]func(e lock.Entry) (lock.Handoff, error){
+		"waits": func(e lock.Entry) (lock.Handoff, error) { return store.Advance(t.Context(), e.Key, e.Process) },
+		"comes": func(e lock.Entry) (lock.Handoff, error) {
+			e.ID, e.Wait = "comes", false
+			got, err := store.Enter(t.Context(), e)
+			if got.State != lock.Busy {
+				t.Errorf("who comes to a key that others wait for finds it %s", got.State)
+			}
+			return got.Next, err
+		},
+	} {
+		t.Run("who "+name, func(t *testing.T) {
+			entry := lock.Entry{
+				Ticket: lock.Ticket{Key: s.key + name, ID: "first-" + name, Process: "suite"}, Name: "suite", Live: time.Hour,
+				TTL: ttl, MaxHold: hold, MaxQueue: 10, Wait: true,
+			}
+			next := entry
+			next.ID = "next-" + name
+			first, err1 := store.Enter(t.Context(), entry)
+			second, err2 := store.Enter(t.Context(), next)
+			asked := time.Now()
+			valid, err3 := store.Touch(t.Context(), []lock.Touch{{Ticket: entry.Ticket, TTL: 300 * time.Millisecond}})
+			if err := errors.Join(err1, err2, err3); err != nil || first.State != lock.Held || second.State != lock.Queued || valid[entry.ID] == 0 {
+				t.Fatal(first, second, valid, err)
+			}
+			var handed lock.Handoff
+			Eventually(t, "the lease is handed over", func() bool {
+				if handed, err = end(entry); err != nil {
+					t.Fatal(err)
+				}
+				return handed.ID != ""
+			})
+			if early := time.Until(asked.Add(valid[entry.ID])); early > 0 {
+				t.Errorf("the lease was handed over %v before its end", early)
+			}
+			if handed.ID != next.ID || handed.Fence <= first.Fence || handed.Valid > ttl {
+				t.Errorf("%+v followed the fence %d", handed, first.Fence)
+			}
+			valid, err = store.Touch(t.Context(), []lock.Touch{{Ticket: next.Ticket, TTL: 2 * hold}})
+			if err != nil || valid[next.ID] > hold {
+				t.Errorf("what was handed over for %v at most lasts for %v, %v", hold, valid[next.ID], err)
+			}
+		})
 	}
 }
 

@@ -38,7 +38,7 @@ func Run(t *testing.T, s Strategy) {
 		run  func(*testing.T, *suite)
 	}{
 		{"Order", order}, {"OtherKeys", otherKeys}, {"Exclusive", exclusive}, {"WrongReleases", wrongReleases},
-		{"LeasesEnd", leasesEnd},
+		{"LeasesEnd", leasesEnd}, {"NoLeaseEndsEarly", noLeaseEndsEarly},
 		{"Drop", drop}, {"TouchAndLoss", touchAndLoss}, {"ManualTouch", manualTouch}, {"MaxHold", maxHold}, {"Limits", limits}, {"Keys", keys},
 		{"CancelRacesWithGrant", cancelRace}, {"ManyHeldKeys", manyHeld}, {"ManyWaiters", manyWaiters}, {"Closing", closing},
 		{"LateAnswers", lateAnswers}, {"Places", places}, {"PlacesAtClose", placesAtClose}, {"PlacesRace", placesRace},

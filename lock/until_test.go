@@ -1,0 +1,159 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+)
+
+// tardy does at once what it is asked for, and tells of it late. Nobody is woken by it.
+type tardy struct {
+	*lock.Memory
+	once   *sync.Once // the first look
+	looked chan struct{}
+	beaten time.Time // when it was first said that the process lives
+}
+
+func newTardy() *tardy {
+	return &tardy{Memory: lock.NewMemory(0), once: &sync.Once{}, looked: make(chan struct{})}
+}
+
+// late passes on what the store has answered.
+func late[T any](answer T, err error) (T, error) {
+	<-time.After(60 * time.Millisecond)
+	return answer, err
+}
+
+func (s *tardy) Beat(ctx context.Context, p lock.Process, live time.Duration) error {
+	if s.beaten.IsZero() {
+		s.beaten = time.Now()
+	}
+	_, err := late(0, s.Memory.Beat(ctx, p, live))
+	return err
+}
+
+func (s *tardy) Look(ctx context.Context, tickets []lock.Ticket) ([]lock.Standing, error) {
+	defer s.once.Do(func() { close(s.looked) })
+	return late(s.Memory.Look(ctx, tickets))
+}
+
+func (s *tardy) Advance(ctx context.Context, key, process string) (lock.Handoff, error) {
+	return late(s.Memory.Advance(ctx, key, process))
+}
+
+func (s *tardy) Release(ctx context.Context, t lock.Ticket) (lock.Released, error) {
+	return late(s.Memory.Release(ctx, t))
+}
+
+func (s *tardy) Leave(ctx context.Context, t lock.Ticket) (lock.Handoff, error) {
+	return late(s.Memory.Leave(ctx, t))
+}
+
+func (s *tardy) Listen(ctx context.Context, _ lock.Process, _ func(bool), _ func(string, int64)) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// heard is a tardy store by which the process is woken.
+type heard struct{ *tardy }
+
+func (s heard) Listen(ctx context.Context, p lock.Process, up func(bool), woken func(string, int64)) error {
+	return s.Memory.Listen(ctx, p, up, woken)
+}
+
+// TestNoLeaseIsTakenToLastLongerThanItDoes: by whatever way the lock comes to who waits, and however long the word of it
+// took, they do not believe to hold it once the store gives it to another one.
+func TestNoLeaseIsTakenToLastLongerThanItDoes(t *testing.T) {
+	t.Parallel()
+	entry := lock.Entry{Ticket: lock.Ticket{Key: "k", ID: "another", Process: "another"}, TTL: time.Minute, MaxHold: time.Minute}
+	enter := func(t *testing.T, s *tardy, e lock.Entry) {
+		if got, err := s.Memory.Enter(t.Context(), e); err != nil || got.State != lock.Held {
+			t.Fatal(got, err)
+		}
+	}
+	// Each holds the lock until end.
+	for name, hold := range map[string]func(*testing.T, *tardy, *lock.Locker) (end func() error){
+		"the release of one's own process": func(t *testing.T, _ *tardy, l *lock.Locker) func() error {
+			lease := locktest.Acquire(t, l, "k", lock.Options{})
+			return func() error { return lease.Release(t.Context()) }
+		},
+		"a loss in one's own process": func(t *testing.T, _ *tardy, l *lock.Locker) func() error {
+			locktest.Acquire(t, l, "k", lock.Options{MaxHold: 300 * time.Millisecond})
+			return func() error { return nil }
+		},
+		"a look after the release of another one": func(t *testing.T, s *tardy, _ *lock.Locker) func() error {
+			enter(t, s, entry)
+			return func() error { _, err := s.Memory.Release(t.Context(), entry.Ticket); return err }
+		},
+		"the end of another one's lease": func(t *testing.T, s *tardy, _ *lock.Locker) func() error {
+			short := entry
+			short.TTL = 300 * time.Millisecond
+			enter(t, s, short)
+			return func() error { return nil }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := newTardy()
+			l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+			end := hold(t, store, l)
+			next := locktest.Go(t.Context(), l, "k", lock.Options{TTL: time.Minute, MaxHold: time.Hour})
+			locktest.Eventually(t, "it waits, or has the lock already", func() bool { return store.Waiting("k") == 1 || len(next) == 1 })
+			if err := end(); err != nil {
+				t.Fatal(err)
+			}
+			got := locktest.Wait(t, "the lock", next)
+			if got.Err != nil {
+				t.Fatal(got.Err)
+			}
+			if late := got.Lease.Until().Sub(store.Ends("k")); late > 0 {
+				t.Errorf("the lease ends %v after its lock", late)
+			}
+		})
+	}
+}
+
+// TestAWokenLeaseCountsFromBeforeTheHeartbeat: who is woken has the lock until their process counts as dead, which is
+// counted from when it was last said that it lives, however late the answer to that came.
+func TestAWokenLeaseCountsFromBeforeTheHeartbeat(t *testing.T) {
+	t.Parallel()
+	store := newTardy()
+	l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return heard{store}, nil }}, locktest.Patient)
+	other := lock.Entry{Ticket: lock.Ticket{Key: "k", ID: "another", Process: "another"}, TTL: time.Hour, MaxHold: time.Hour}
+	if got, err := store.Memory.Enter(t.Context(), other); err != nil || got.State != lock.Held {
+		t.Fatal(got, err)
+	}
+	locktest.Eventually(t, "it listens", l.Listening)
+	next := locktest.Go(t.Context(), l, "k", lock.Options{TTL: time.Minute, MaxHold: time.Hour})
+	locktest.Wait(t, "a look, and so a heartbeat before it", store.looked)
+	if _, err := store.Memory.Release(t.Context(), other.Ticket); err != nil {
+		t.Fatal(err)
+	}
+	got := locktest.Wait(t, "the lock", next)
+	if got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	const live = 15 * time.Second // three heartbeats
+	if late := got.Lease.Until().Sub(store.beaten.Add(live)); late > 0 {
+		t.Errorf("the lease ends %v after its process counts as dead", late)
+	}
+}
+
+// TestAShorterTouchEndsALeaseSooner: who touches a lease for a shorter time than it had left has it for that time alone.
+func TestAShorterTouchEndsALeaseSooner(t *testing.T) {
+	t.Parallel()
+	l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return lock.NewMemory(0), nil }}, lock.Settings{})
+	lease := locktest.Acquire(t, l, "k", lock.Options{TTL: time.Hour, MaxHold: lock.Unlimited, Manual: true})
+	if err := lease.Touch(t.Context(), 50*time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	locktest.Wait(t, "the end of the lease", lease.Context().Done())
+	if err := lease.Err(); !errors.Is(err, lock.ErrExpired) {
+		t.Errorf("it is over because: %v", err)
+	}
+}
