@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/a-seed-a7aed72f/holdfast/archive"
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -169,6 +171,29 @@ func TestOnlyWhatIsAtItsEndIsArchived(t *testing.T) {
 			preimage = CASE WHEN $1 IN ('pending_confirmation', 'completed') THEN sha256('p') END, fee_msat = CASE WHEN $1 = 'completed' THEN 0 END`, stage)
 		ended := paidaction.Stage(stage) == paidaction.StageCompleted || paidaction.Stage(stage) == paidaction.StageFailed
 		keeps("a payment at stage "+stage, "the outgoing payment of action 3 is not at its end", !ended)
+	}
+}
+
+// A range that was at rest when it was looked at, and in which something moves before its rows are taken, stays.
+func TestWhatMovesMeanwhileStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(few)
+	w.age()
+	settings := w.Pool.Config()
+	settings.ConnConfig.Tracer = &before{words: "hold_action_ranges", first: func() {
+		w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (3, 1, 5, 7, 'late', $1)`, w.Clock.Now())
+	}}
+	pool, err := pgxpool.NewWithConfig(w.Ctx, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	config := w.config()
+	config.Pool = pool
+	result, err := archive.Run(w.Ctx, config)
+	if err != nil || len(result.Archived) != 0 || result.Kept == nil || !strings.Contains(result.Kept.Why, "action 3 has changed within") || w.archivedTo() != 0 {
+		t.Errorf("%+v, %v, archived to %d", result, err, w.archivedTo())
 	}
 }
 
