@@ -272,7 +272,7 @@ func noLeaseEndsEarly(t *testing.T, s *suite) {
 			e.ID, e.Wait = "comes", false
 			got, err := store.Enter(t.Context(), e)
 			if got.State != lock.Busy {
-				t.Errorf("who comes to a key that others wait for finds it %s", got.State)
+				t.Fatalf("who comes to a key that others wait for finds it %s", got.State)
 			}
 			return got.Next, err
 		},
