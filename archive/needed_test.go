@@ -16,6 +16,24 @@ import (
 // What is still needed stays, and with it everything after it. Once it is no longer needed, it goes.
 func TestWhatIsNeededStays(t *testing.T) {
 	t.Parallel()
+	gap := func(action int64) func(*world) {
+		return func(w *world) {
+			w.zap(few)
+			w.age()
+			w.exec(`ALTER TABLE action_history DISABLE TRIGGER USER`)
+			w.exec(`UPDATE action_history SET fact = 'INVOICE_SETTLED' WHERE action_id = $1`, action)
+			w.exec(`ALTER TABLE action_history ENABLE TRIGGER USER`)
+		}
+	}
+	found := func(action int64) func(*world) {
+		return func(w *world) {
+			w.zap(few)
+			w.age()
+			w.exec(`INSERT INTO reconcile_run (began_at, ended_at, report) VALUES ('2026-01-01', '2026-01-01',
+				jsonb_build_object('invariants', jsonb_build_array(jsonb_build_object('id', 9, 'breaks', jsonb_build_array(
+					jsonb_build_object('kind', 'received', 'explanation', 'differs', 'actions', jsonb_build_array($1::bigint)))))))`, action)
+		}
+	}
 	for name, c := range map[string]struct {
 		need func(w *world)
 		free func(w *world) // nil: nothing does
@@ -96,22 +114,13 @@ func TestWhatIsNeededStays(t *testing.T) {
 			need: func(w *world) { w.zap(few); w.age(); w.exec(`UPDATE account SET balance = balance + 1 WHERE id = 16`) },
 			free: func(w *world) { w.exec(`UPDATE account SET balance = balance - 1 WHERE id = 16`) }, why: "reconcile finds something broken",
 		},
-		"a history with a gap": {
-			need: func(w *world) {
-				w.zap(few)
-				w.age()
-				w.exec(`ALTER TABLE action_history DISABLE TRIGGER USER; UPDATE action_history SET fact = 'INVOICE_SETTLED' WHERE action_id = 3; ALTER TABLE action_history ENABLE TRIGGER USER`)
-			},
-			why: "reconcile finds something broken",
+		"a history with a gap at the first action": {need: gap(1), why: "reconcile finds something broken"},
+		"a history with a gap at the last action":  {need: gap(few), why: "reconcile finds something broken"},
+		"what the last periodic run has found at the first action": {
+			need: found(1), free: func(w *world) { w.exec(`DELETE FROM reconcile_run`) }, why: "differs",
 		},
-		"what the last periodic run has found": {
-			need: func(w *world) {
-				w.zap(few)
-				w.age()
-				w.exec(`INSERT INTO reconcile_run (began_at, ended_at, report) VALUES ('2026-01-01', '2026-01-01',
-					'{"invariants": [{"id": 9, "breaks": [{"kind": "received", "explanation": "differs", "actions": [3]}]}]}')`)
-			},
-			free: func(w *world) { w.exec(`DELETE FROM reconcile_run`) }, why: "differs",
+		"what the last periodic run has found at the last action": {
+			need: found(few), free: func(w *world) { w.exec(`DELETE FROM reconcile_run`) }, why: "differs",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
