@@ -266,9 +266,11 @@ func noLeaseEndsEarly(t *testing.T, s *suite) {
 	}
 	defer store.Close()
 	const ttl, hold = time.Minute, 2 * time.Minute
-	for name, end := range map[string]func(e lock.Entry) (lock.Handoff, error){
-		"waits": func(e lock.Entry) (lock.Handoff, error) { return store.Advance(t.Context(), e.Key, e.Process) },
-		"comes": func(e lock.Entry) (lock.Handoff, error) {
+	for name, end := range map[string]func(*testing.T, lock.Entry) (lock.Handoff, error){
+		"waits": func(t *testing.T, e lock.Entry) (lock.Handoff, error) {
+			return store.Advance(t.Context(), e.Key, e.Process)
+		},
+		"comes": func(t *testing.T, e lock.Entry) (lock.Handoff, error) {
 			e.ID, e.Wait = "comes", false
 			got, err := store.Enter(t.Context(), e)
 			if got.State != lock.Busy {
@@ -293,7 +295,7 @@ func noLeaseEndsEarly(t *testing.T, s *suite) {
 			}
 			var handed lock.Handoff
 			Eventually(t, "the lease is handed over", func() bool {
-				if handed, err = end(entry); err != nil {
+				if handed, err = end(t, entry); err != nil {
 					t.Fatal(err)
 				}
 				return handed.ID != ""
