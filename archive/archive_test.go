@@ -393,43 +393,50 @@ func TestALockIsTriedForAgain(t *testing.T) {
 // it lost us. Its operator is told that the rest is archived.
 func TestArchivedActionsAreAskedFor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	hash := make([]byte, 32)
-	w.exec(`INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, args, result) VALUES ('RECEIVE', 'BALANCE', 'ZERO_COST', 'PAID', 0, $1, $1, '{}', '{}')`, w.Clock.Now())
-	lost := w.Count(`SELECT max(id) FROM paid_action`)
-	w.exec(`INSERT INTO invoice (action_id, node, payment_hash, hold, amount_msat, memo, cltv_delta, expires_at) VALUES ($1, 'sim', $2, true, 1, '', 80, $3)`, lost, hash, w.Clock.Now())
-	w.exec(`INSERT INTO action_history (action_id, to_state, fact, at) VALUES ($1, 'PAID', 'INCOMING_LOST', $2)`, lost, w.Clock.Now())
-	w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES ($1, 8, 2, 7, 'lost', $2), ($1, 2, 8, 7, 'found', $2)`, lost, w.Clock.Now())
-	w.zap(few)
-	w.age()
-	ask := func() (settled bool, losses []db.LossesRow, shown *operator.WholeAction) {
-		t.Helper()
-		q := db.New(w.Pool)
-		received, err := q.ReceivedByHash(w.Ctx, hash)
-		if err == nil {
-			losses, err = q.Losses(w.Ctx, 10)
-		}
-		if err == nil {
-			shown, err = operator.ReadAction(w.Ctx, q, lost)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return received.Settled, losses, shown
+	for _, fact := range []string{"INCOMING_LOST", "WRITTEN_OFF"} { // after the receiver had been paid
+		t.Run(fact, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			hash := make([]byte, 32)
+			w.exec(`ALTER TABLE paid_action DISABLE TRIGGER USER`) // it is taken to have gone the way that ends so
+			w.exec(`INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, args, result) VALUES ('RECEIVE', 'WRAPPED', 'ZERO_COST', 'PAID', 0, $1, $1, '{}', '{}')`, w.Clock.Now())
+			w.exec(`ALTER TABLE paid_action ENABLE TRIGGER USER`)
+			lost := w.Count(`SELECT max(id) FROM paid_action`)
+			w.exec(`INSERT INTO invoice (action_id, node, payment_hash, hold, amount_msat, memo, cltv_delta, expires_at) VALUES ($1, 'sim', $2, true, 1, '', 80, $3)`, lost, hash, w.Clock.Now())
+			w.exec(`INSERT INTO action_history (action_id, to_state, fact, at) VALUES ($1, 'PAID', $3::text, $2)`, lost, w.Clock.Now(), fact)
+			w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES ($1, 8, 2, 7, 'lost', $2), ($1, 2, 8, 7, 'found', $2)`, lost, w.Clock.Now())
+			w.zap(few)
+			w.age()
+			ask := func() (settled bool, losses []db.LossesRow, shown *operator.WholeAction) {
+				t.Helper()
+				q := db.New(w.Pool)
+				received, err := q.ReceivedByHash(w.Ctx, hash)
+				if err == nil {
+					losses, err = q.Losses(w.Ctx, 10)
+				}
+				if err == nil {
+					shown, err = operator.ReadAction(w.Ctx, q, lost)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return received.Settled, losses, shown
+			}
+			settled, losses, shown := ask()
+			if settled || len(losses) != 1 || losses[0].Msat != 7 || shown.Archived || len(shown.History) != 1 {
+				t.Fatalf("before: settled %t, losses %v, %+v", settled, losses, shown)
+			}
+			// This step is not in the machine, which reconcile would find.
+			if err := take(w); err != nil {
+				t.Fatal(err)
+			}
+			settled, losses, shown = ask()
+			if settled || len(losses) != 1 || *losses[0].ActionID != lost || losses[0].Msat != 7 || !shown.Archived || len(shown.History) != 0 {
+				t.Errorf("settled %t, losses %v, %+v", settled, losses, shown)
+			}
+			w.WantConserved()
+		})
 	}
-	settled, losses, shown := ask()
-	if settled || len(losses) != 1 || losses[0].Msat != 7 || shown.Archived || len(shown.History) != 1 {
-		t.Fatalf("before: settled %t, losses %v, %+v", settled, losses, shown)
-	}
-	// This step is not in the machine, which reconcile would find.
-	if err := take(w); err != nil {
-		t.Fatal(err)
-	}
-	settled, losses, shown = ask()
-	if settled || len(losses) != 1 || *losses[0].ActionID != lost || losses[0].Msat != 7 || !shown.Archived || len(shown.History) != 0 {
-		t.Errorf("settled %t, losses %v, %+v", settled, losses, shown)
-	}
-	w.WantConserved()
 }
 
 // Whatever is written to an archived action is kept, counts, and raises an alarm: nothing more is archived.
