@@ -183,6 +183,23 @@ func (v *visitor) clickAt(element string) {
 // press clicks the button or link whose name begins so.
 func (v *visitor) press(name string) { v.t.Helper(); v.clickAt("button(" + quoted(name) + ")") }
 
+// counted has a page count its requests that are not answered yet.
+const counted = `{
+	const ask = window.fetch
+	window.unanswered = 0
+	window.fetch = (...what) => {
+		window.unanswered++
+		return ask(...what).finally(() => window.unanswered--)
+	}
+}`
+
+// pressAtRest clicks it at a moment at which every request of the page is answered. Nothing can be asked for between the look and the click,
+// as could be before a click of the mouse. The page must be counted.
+func (v *visitor) pressAtRest(name string) {
+	v.t.Helper()
+	v.await("window.unanswered === 0 && button(" + quoted(name) + ") && (button(" + quoted(name) + ").click(), true)")
+}
+
 // fill writes into the field whose label begins so, in place of what it holds.
 func (v *visitor) fill(label, text string) {
 	v.t.Helper()
