@@ -22,12 +22,11 @@ import (
 
 // Lab is a PostgreSQL server without durability, on which the databases of seeds live.
 type Lab struct {
-	server  *pgserver.Server
-	scratch *child.Scratch
-	made    atomic.Int64
+	server   *pgserver.Server
+	scratch  *child.Scratch
+	template string // the database of which each is a copy
+	made     atomic.Int64
 }
-
-const template = "pristine"
 
 // OpenLab starts the server. Nothing in it happens by itself: neither vacuum nor statistics change the order of rows,
 // and the scheduler finds deadlocks (fiber.go), because it knows when nobody can continue.
@@ -42,9 +41,9 @@ func OpenLab(ctx context.Context) (*Lab, error) {
 	if err != nil {
 		return nil, errors.Join(err, scratch.Remove())
 	}
-	l := &Lab{server: server, scratch: scratch}
-	if err = server.EnsureDatabase(ctx, template); err == nil {
-		err = migrations.Up(ctx, server.DSN(template))
+	l := &Lab{server: server, scratch: scratch, template: "migrated"}
+	if err = server.EnsureDatabase(ctx, l.template); err == nil {
+		err = migrations.Up(ctx, server.DSN(l.template))
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -73,13 +72,13 @@ func (d *database) queries() *simdb.Queries { return simdb.New(d.control) }
 
 // open makes a fresh database.
 func (l *Lab) open(ctx context.Context) (*database, error) {
-	d := &database{name: fmt.Sprintf("simulated_%d", l.made.Add(1))}
+	d := &database{name: fmt.Sprintf("%s_%d", l.template, l.made.Add(1))}
 	admin, err := pgx.Connect(ctx, l.server.DSN("postgres"))
 	if err != nil {
 		return nil, err
 	}
 	defer admin.Close(context.WithoutCancel(ctx))
-	if _, err := admin.Exec(ctx, "CREATE DATABASE "+d.name+" TEMPLATE "+template); err != nil {
+	if _, err := admin.Exec(ctx, "CREATE DATABASE "+d.name+" TEMPLATE "+l.template); err != nil {
 		return nil, fmt.Errorf("copy the database: %w", err)
 	}
 	if d.control, err = pgx.Connect(ctx, l.server.DSN(d.name)); err != nil {

@@ -81,9 +81,11 @@ func (l *Lab) run(ctx context.Context, o Options) (*Summary, error) {
 				if len(r.Violations) > 0 && o.Stop {
 					told = fmt.Sprintf("Seed %d fails: %s\n", r.Seed, strings.Join(r.Violations, "\n"))
 				} else if len(r.Violations) > 0 {
-					if told, err = l.shrink(ctx, &d, r); err != nil {
+					shrunk, err := l.shrink(ctx, &d, r)
+					if err != nil {
 						return err
 					}
+					told = shrunk.story()
 				}
 				mu.Lock()
 				summary.add(r)

@@ -3,18 +3,26 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 )
 
 // tries is how many times a failing seed is tried with less.
 const tries = 60
 
-// shrink leaves out acts and faults of a seed as long as it still fails in the same way, and tells what is left.
-func (l *Lab) shrink(ctx context.Context, d **database, failed Result) (string, error) {
-	s := &shrinking{lab: l, database: d, best: failed, kind: kindOf(failed), without: less{faults: map[string]bool{}, acts: map[int]bool{}}}
-	if err := s.halve(ctx); err != nil {
-		return "", err
-	}
+// shrink leaves out acts and faults of a seed as long as it still fails in the same way.
+func (l *Lab) shrink(ctx context.Context, d **database, failed Result) (*shrinking, error) {
+	s := newShrinking(failed, func(ctx context.Context, without less) (Result, error) { return l.fresh(ctx, d, failed.Seed, without) })
+	return s, s.halve(ctx)
+}
+
+func newShrinking(failed Result, again func(context.Context, less) (Result, error)) *shrinking {
+	return &shrinking{again: again, whole: failed, best: failed, kind: kindOf(failed), without: less{faults: map[string]bool{}, acts: map[int]bool{}}}
+}
+
+// story tells what is left of the seed.
+func (s *shrinking) story() string {
+	failed := s.whole
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nSeed %d fails; %d acts and %d faults are enough for it (%d tries):\n", failed.Seed, len(s.best.acts), len(s.best.met), s.tried)
 	b.WriteString(s.best.Story)
@@ -22,7 +30,7 @@ func (l *Lab) shrink(ctx context.Context, d **database, failed Result) (string, 
 		fmt.Fprintf(&b, "Whole seed: %s\n", v)
 	}
 	fmt.Fprintf(&b, "Again: make simulate SEEDS=1 SEED_START=%d\n\n", failed.Seed)
-	return b.String(), nil
+	return b.String()
 }
 
 // kindOf is the kind of a seed's first violation.
@@ -32,18 +40,20 @@ func kindOf(r Result) string {
 }
 
 type shrinking struct {
-	lab      *Lab
-	database **database
-	best     Result
-	kind     string
-	without  less
-	tried    int
+	again   func(context.Context, less) (Result, error) // tries the seed
+	whole   Result
+	best    Result
+	kind    string
+	without less
+	tried   int
+	spared  int // how many of the tries failed as well
 }
 
-// halve leaves out halves, then quarters, and so on down to single acts and faults.
+// halve leaves out halves, then quarters, and so on down to single acts and faults. Of these it leaves out one after the other until none can
+// be spared any more: what was needed at first may not be once something else is gone.
 func (s *shrinking) halve(ctx context.Context) error {
 	for parts := 2; s.tried < tries; parts *= 2 {
-		acts, met := s.best.acts, s.best.met
+		acts, met, spared := s.best.acts, s.best.met, s.spared
 		if err := chunks(acts, parts, func(some []int) error {
 			return s.attempt(ctx, func(l less) {
 				for _, a := range some {
@@ -62,7 +72,7 @@ func (s *shrinking) halve(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		if parts > 2*max(len(acts), len(met)) {
+		if parts > max(len(acts), len(met)) && s.spared == spared {
 			return nil
 		}
 	}
@@ -85,20 +95,24 @@ func (s *shrinking) attempt(ctx context.Context, leaveOut func(less)) error {
 		return nil
 	}
 	s.tried++
-	more := less{faults: map[string]bool{}, acts: map[int]bool{}}
-	for f := range s.without.faults {
-		more.faults[f] = true
-	}
-	for a := range s.without.acts {
-		more.acts[a] = true
-	}
-	leaveOut(more)
-	r, err := s.lab.fresh(ctx, s.database, s.best.Seed, more)
+	r, more, err := s.spare(ctx, leaveOut)
 	if err != nil {
 		return err
 	}
-	if len(r.Violations) > 0 && kindOf(r) == s.kind {
+	if s.fails(r) {
 		s.best, s.without = r, more
+		s.spared++
 	}
 	return nil
 }
+
+// spare tries the seed with something more left out.
+func (s *shrinking) spare(ctx context.Context, leaveOut func(less)) (Result, less, error) {
+	more := less{faults: maps.Clone(s.without.faults), acts: maps.Clone(s.without.acts)}
+	leaveOut(more)
+	r, err := s.again(ctx, more)
+	return r, more, err
+}
+
+// fails reports whether a result is of the kind that is looked for.
+func (s *shrinking) fails(r Result) bool { return len(r.Violations) > 0 && kindOf(r) == s.kind }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -73,58 +75,74 @@ func TestASeedRepeatsItself(t *testing.T) {
 	used.close(t.Context())
 }
 
-// What shrinking leaves of a failing seed still fails, and its story says how. One of the first seeds needs nothing but the act that failed.
+// What shrinking leaves of a failing seed still fails, and its story says how. All of it is needed: without any one of the acts or of the
+// faults the seed no longer fails.
 func TestAFailingSeedIsFoundAndShrunk(t *testing.T) {
 	t.Parallel()
-	lab := openLab(t)
+	lab := withoutUniqueKey(t, openLab(t))
+	var d *database
+	defer func() {
+		if d != nil {
+			d.close(t.Context())
+		}
+	}()
 	for seed := uint64(1); seed < 40; seed++ {
-		d := withoutUniqueKey(t, lab)
 		r, err := lab.fresh(t.Context(), &d, seed, less{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(r.Violations) == 0 {
-			d.close(t.Context())
 			continue
 		}
-		if !strings.Contains(r.Violations[0], "asked with one key") || !strings.Contains(r.Story, "VIOLATION model") {
+		const found = "asked with one key"
+		if !strings.Contains(r.Violations[0], found) || !strings.Contains(r.Story, "VIOLATION model") {
 			t.Errorf("seed %d: %v", seed, r.Violations)
 		}
-		// The same seed with only the act that failed. Some fail only beside others, since faults come otherwise without those.
-		var label int
-		fmt.Sscanf(r.Violations[0], "model: act %d", &label)
-		alone := less{acts: map[int]bool{}, faults: map[string]bool{}}
-		for _, a := range r.acts {
-			alone.acts[a] = a != label
-		}
-		d = withoutUniqueKey(t, lab)
-		again, err := lab.fresh(t.Context(), &d, seed, alone)
+		shrunk, err := lab.shrink(t.Context(), &d, r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(again.acts) != 1 || len(again.Story) >= len(r.Story) {
-			t.Errorf("alone: acts %v", again.acts)
+		t.Logf("seed %d: %d acts and %d faults of %d and %d, %d tries", seed, len(shrunk.best.acts), len(shrunk.best.met), len(r.acts), len(r.met), shrunk.tried)
+		if told := shrunk.story(); !strings.Contains(told, "VIOLATION model") || !strings.Contains(shrunk.best.Violations[0], found) || len(told) >= len(r.Story) {
+			t.Errorf("seed %d, shrunk: %v\n%s", seed, shrunk.best.Violations, told)
 		}
-		if len(again.Violations) > 0 {
-			return
+		needed := func(what string, leaveOut func(less)) {
+			if r, _, err := shrunk.spare(t.Context(), leaveOut); err != nil || shrunk.fails(r) {
+				t.Errorf("seed %d fails without %s, too: %v, %v", seed, what, r.Violations, err)
+			}
 		}
-		d.close(t.Context())
+		for _, a := range shrunk.best.acts {
+			needed(fmt.Sprintf("act %d", a), func(l less) { l.acts[a] = true })
+		}
+		for _, f := range shrunk.best.met {
+			needed(f, func(l less) { l.faults[f] = true })
+		}
+		return
 	}
-	t.Error("40 seeds do not find by one act alone that the unique index over idempotency keys is missing")
+	t.Error("40 seeds do not find that the unique index over idempotency keys is missing")
 }
 
-// withoutUniqueKey is a database with a seeded bug.
-func withoutUniqueKey(t *testing.T, lab *Lab) *database {
+// withoutUniqueKey is the laboratory with a seeded bug in each of its databases.
+func withoutUniqueKey(t *testing.T, lab *Lab) *Lab {
 	t.Helper()
-	d, err := lab.open(t.Context())
-	if err == nil {
-		// An index of the same name, which reconcile takes for the real one, but in which no two rows are equal.
-		_, err = d.control.Exec(t.Context(), "DROP INDEX paid_action_key; CREATE UNIQUE INDEX paid_action_key ON paid_action (idempotency_key, id)")
+	const name = "keyless"
+	ctx := t.Context()
+	run := func(database string, statements ...string) {
+		conn, err := pgx.Connect(ctx, lab.server.DSN(database))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(ctx)
+		for _, sql := range statements {
+			if _, err := conn.Exec(ctx, sql); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	run("postgres", "CREATE DATABASE "+name+" TEMPLATE "+lab.template)
+	// An index of the same name, which reconcile takes for the real one, but in which no two rows are equal.
+	run(name, "DROP INDEX paid_action_key", "CREATE UNIQUE INDEX paid_action_key ON paid_action (idempotency_key, id)")
+	return &Lab{server: lab.server, scratch: lab.scratch, template: name}
 }
 
 // Every seeded bug is a patch of the present source, and compiles.
