@@ -80,7 +80,7 @@ func (l Limits) checkThread(limit, depth int) error {
 	return nil
 }
 
-// complexity counts a page as many times as it is long.
+// complexity counts a page as many times as it is long. Of lists only the files of an item count once: few have any, and nothing is below them.
 func (r *resolver) complexity() schema.ComplexityRoot {
 	var c schema.ComplexityRoot
 	times := func(child, first int) int { return 1 + child*min(max(first, 1), r.Limits.List) }
@@ -104,6 +104,9 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	c.Poll.Options = c.Query.Wallets
 	c.Query.Webhooks = c.Query.Wallets
 	c.WebhookMessage.Attempts = c.Query.Wallets
+	c.Mutation.WalletRemove = func(child int, _ int64) int { return times(child, many) }
+	c.Mutation.WalletsReorder = func(child int, _ []int64) int { return times(child, many) }
+	c.Mutation.WebhookRemove = c.Mutation.WalletRemove
 	return c
 }
 
