@@ -70,6 +70,8 @@ func TestFaultsAreToldInFewWords(t *testing.T) {
 		"fragments in a circle":            {fragments(40, "...F0"), "GRAPHQL_VALIDATION_FAILED"},
 		"a fragment in itself, never used": {`{ me { user { id } } } fragment F on Item { parent { ...F } parent { ...F } }`, "GRAPHQL_VALIDATION_FAILED"},
 		"fragments within fragments":       {in(strings.Repeat("... { ", 40) + strings.Repeat("name ", 40) + strings.Repeat("} ", 40)), "SELECTION_LIMIT_EXCEEDED"},
+		"a fragment that is never used":    {`{ me { user { id } } } fragment F on User { ` + strings.Repeat("name ", 1900) + `}`, "SELECTION_LIMIT_EXCEEDED"},
+		"an operation that is not asked":   {`query A { me { creditsMsat } } query B { me { ` + strings.Repeat("creditsMsat ", 1900) + `} }`, "SELECTION_LIMIT_EXCEEDED"},
 		"many faults within the limit":     {in(strings.Repeat("id:name ", 240) + strings.Repeat("id ", 240)), "GRAPHQL_VALIDATION_FAILED"},
 		"one fault of many parts":          {`{ item(id: 1) { parent { ` + strings.Repeat("id ", 240) + `} parent { ` + strings.Repeat("id:title ", 240) + `} } }`, "GRAPHQL_VALIDATION_FAILED"},
 		"many unknown fields":              {in(strings.Repeat("nothing ", 480)), "GRAPHQL_VALIDATION_FAILED"},

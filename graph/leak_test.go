@@ -139,3 +139,17 @@ func TestWithoutADatabaseNothingIsBegun(t *testing.T) {
 		t.Errorf("%d %s", r.Status, r.Raw)
 	}
 }
+
+// On an open connection, too, a key that cannot be looked up opens nothing: it may have been revoked meanwhile.
+func TestWithoutALookAtItsKeyAConnectionDoesNothing(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	s := a.Socket(a.Person("payer", 1000, 0))
+	if _, err := a.Pool.Exec(a.Ctx, `ALTER TABLE key_epoch RENAME TO away`); err != nil {
+		t.Fatal(err)
+	}
+	s.Subscribe("1", `mutation { donate(sats: 1) { id } }`, nil)
+	if r := s.next("1"); r.code() != "INTERNAL" || a.Count(`SELECT count(*) FROM paid_action`) != 0 {
+		t.Errorf("%s", r.Raw)
+	}
+}

@@ -70,6 +70,28 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 }
 
+// Opening a websocket counts as asking, and so does a subscription by server-sent events, or asking for a file.
+func TestEveryWayOfAskingIsCounted(t *testing.T) {
+	t.Parallel()
+	a := limited(t, graph.Rates{Address: 0.1}) // one may come at once
+	for i, want := range []int{http.StatusSwitchingProtocols, http.StatusTooManyRequests} {
+		if _, r, err := a.dial(http.Header{"X-Forwarded-For": {"203.0.113.7"}}); r == nil || r.StatusCode != want {
+			t.Errorf("websocket %d: %v, want %d (%v)", i+1, r, want, err)
+		}
+	}
+	for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		r := a.Post("", `{"query":"subscription { paidActionUpdated(id: 1) { id } }"}`, "X-Forwarded-For", "203.0.113.8", "Accept", "text/event-stream")
+		if r.Status != want {
+			t.Errorf("subscription %d: %d, want %d: %s", i+1, r.Status, want, r.Raw)
+		}
+	}
+	for i, want := range []int{http.StatusNotFound, http.StatusTooManyRequests} {
+		if f := a.File("GET", "/uploads/"+strings.Repeat("x", 22), nobody, nil, "X-Forwarded-For", "203.0.113.9"); f.Status != want {
+			t.Errorf("file %d: %d, want %d: %s", i+1, f.Status, want, f.Body)
+		}
+	}
+}
+
 // Keys cost nothing: a user with two keys may neither ask nor pay more often.
 func TestAUsersKeysAreCountedTogether(t *testing.T) {
 	t.Parallel()
@@ -119,6 +141,11 @@ func TestGuessingKeysBarsNoNeighbour(t *testing.T) {
 			t.Errorf("%s: %d, want %d", c.what, got, c.status)
 		}
 	}
+	a.Clock.Advance(9 * time.Second) // a part of a guess is none
+	if got := status("hf_a_third"); got != http.StatusTooManyRequests {
+		t.Errorf("a guess nine seconds after one in ten: %d", got)
+	}
+	a.Clock.Advance(time.Second)
 	if _, err := db.New(a.Pool).RevokeKey(a.Ctx, db.RevokeKeyParams{At: new(a.Clock.Now()), KeyHash: graph.HashKey(revoked.Key)}); err != nil {
 		t.Fatal(err)
 	}

@@ -109,6 +109,9 @@ func TestBadInput(t *testing.T) {
 		{"empty key", `mutation { donate(sats: 1, idempotencyKey: "") { id } }`, nil, payer, "INVALID_INPUT"},
 		{"guessable key without signing in", `mutation { donate(sats: 1, idempotencyKey: "short") { id } }`, nil, nobody, "INVALID_INPUT"},
 		{"key used for something else", `mutation($k: String) { donate(sats: 3, idempotencyKey: $k) { id } }`, vars{"k": usedKey}, payer, "IDEMPOTENCY_CONFLICT"},
+		{"overflow in a fragment", `mutation { ...F } fragment F on Mutation { donate(sats: 99999999999999999999) { id } }`, nil, payer, "INVALID_AMOUNT"},
+		{"overflow in an inline fragment", `mutation { ... on Mutation { donate(sats: 99999999999999999999) { id } } }`, nil, payer, "INVALID_AMOUNT"},
+		{"overflow in a list", `mutation { donate(sats: [99999999999999999999]) { id } }`, nil, payer, "INVALID_AMOUNT"},
 		{"an argument that does not exist", `mutation { donate(sats: 1, tip: 1) { id } }`, nil, payer, "GRAPHQL_VALIDATION_FAILED"},
 		{"no query", `mutation {`, nil, payer, "GRAPHQL_PARSE_FAILED"},
 	}

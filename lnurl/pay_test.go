@@ -325,6 +325,18 @@ func TestOpenOrdersAreBoundedPerNetworkAddress(t *testing.T) {
 	}
 }
 
+// Looking pays nothing, and yet is bounded like any request.
+func TestLooksAreCounted(t *testing.T) {
+	t.Parallel()
+	h := serve(t, graph.Rates{Address: 0.2}) // two at once
+	h.User("alice", 0, 0)
+	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
+		if a := h.Get(h.URL + "/.well-known/lnurlp/alice"); a.HTTP != want {
+			t.Errorf("look %d: %d %s", i+1, a.HTTP, a.Raw)
+		}
+	}
+}
+
 func TestFaultsSayNothingOfTheInside(t *testing.T) {
 	t.Parallel()
 	h := serve(t, graph.Rates{}, func(c *lnurl.Config) {

@@ -1,0 +1,52 @@
+package lnurl_test
+
+import "testing"
+
+// Two browsers sign in by the same new wallet at the same moment: both come to the one account that it opens. An account of which no wallet
+// knows could never be entered again.
+func TestANewWalletOpensOneAccount(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	lnurl, secret := h.Begin()
+	if a := h.Get(h.Answer("alice's", lnurl).String()); a.Status != "OK" {
+		t.Fatalf("%s", a.Raw)
+	}
+	alice := h.User("alice", 0, 0)
+	tx, err := h.Pool.Begin(h.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(h.Ctx, `INSERT INTO linking_key (key, user_id, created_at) SELECT linking_key, $1, created_at FROM sign_in`, alice); err != nil {
+		t.Fatal(err)
+	}
+	second := make(chan asked, 1)
+	go func() { second <- h.SignedIn(secret, "") }()
+	h.AwaitBlocked(1) // it has found nobody whose wallet this is
+	if err := tx.Commit(h.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if in := <-second; in.Data["it"] == nil || in.Data["it"].New || in.Data["it"].User.Name != "alice" || h.Count(`SELECT count(*) FROM usr`) != 1 {
+		t.Errorf("%+v", in)
+	}
+}
+
+// An account is linked to at most 20 wallets.
+func TestWalletsOfAnAccountAreBounded(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	key, alice, _ := h.Enter("alice's")
+	if _, err := h.Pool.Exec(h.Ctx, `INSERT INTO linking_key (key, user_id, created_at)
+		SELECT decode(lpad(n::text, 66, '0'), 'hex'), u.id, u.created_at FROM usr AS u, generate_series(1, 18) AS n WHERE u.name = $1`, alice); err != nil {
+		t.Fatal(err)
+	}
+	lnurl, secret := h.Link(key)
+	h.Get(h.Answer("the twentieth", lnurl).String())
+	if in := h.Confirm(key, secret); in.code() != "" || in.Data["it"] == nil {
+		t.Errorf("the twentieth: %+v", in)
+	}
+	lnurl, secret = h.Link(key)
+	h.Get(h.Answer("one more", lnurl).String())
+	if in := h.Confirm(key, secret); in.code() != "INVALID_INPUT" || h.Count(`SELECT count(*) FROM linking_key`) != 20 {
+		t.Errorf("one more: %+v", in)
+	}
+}
