@@ -161,6 +161,22 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
+// An operation that has ended gives its place on the connection to the next.
+func TestOperationsGiveTheirPlaceBack(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) { c.Limits.Operations = 2 })
+	s := a.Socket(nobody)
+	for i := range 5 {
+		a.until("a place", func() bool {
+			id := fmt.Sprint(i)
+			s.Subscribe(id, `{ itemPriceMsat }`, nil)
+			r := s.next(id)
+			s.WantComplete(id)
+			return r.code() == ""
+		})
+	}
+}
+
 // A connection that begins with nonsense of any kind is closed: otherwise it would stay open for nothing.
 func TestWebsocketsThatBeginWithNonsenseAreClosed(t *testing.T) {
 	t.Parallel()

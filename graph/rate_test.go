@@ -3,6 +3,7 @@ package graph_test
 import (
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -163,7 +164,9 @@ func TestGuessingKeysBarsNoNeighbour(t *testing.T) {
 // Paying is limited more strictly than asking, and what is refused costs nothing.
 func TestPayingIsBoundedMoreStrictly(t *testing.T) {
 	t.Parallel()
-	a := limited(t, graph.Rates{Key: 100, KeyPaying: 0.2, Address: 100, AddressPaying: 0.1})
+	a := serve(t, func(c *graph.Config) {
+		c.Rates, c.Public = graph.Rates{Key: 100, KeyPaying: 0.2, Address: 100, AddressPaying: 0.1}, &url.URL{Scheme: "https", Host: "holdfast.example"}
+	})
 	payer := a.Person("payer", 100_000, 0)
 	donate := func(as person) answer { return a.Do(as, `mutation { donate(sats: 1) { id state secret } }`, nil) }
 	for range 2 {
@@ -177,8 +180,21 @@ func TestPayingIsBoundedMoreStrictly(t *testing.T) {
 	if r := a.Do(payer, `mutation { retryPaidAction(id: 1) { id } }`, nil); r.code() != rateLimited {
 		t.Errorf("trying again is not bounded: %s", r.Raw)
 	}
-	if r := a.Do(payer, `mutation { walletSave(settings: {lightningAddress: "a@example.org"}) { id } }`, nil); r.code() != rateLimited {
-		t.Errorf("testing wallets is not bounded: %s", r.Raw)
+	for what, mutation := range map[string]string{
+		"testing wallets":         `walletSave(settings: {lightningAddress: "a@example.org"}) { id }`,
+		"registering webhooks":    `webhookCreate(url: "https://example.org") { secret }`,
+		"testing webhooks":        `webhookTest(id: 1) { id }`,
+		"delivering again":        `webhookRedeliver(message: 1) { id }`,
+		"guessing codes of gifts": `redeemInvite(code: "a guess") { giftMsat }`,
+		"linking wallets":         `linkWalletKey { secret }`,
+		"beginning to sign in":    `signIn { secret }`,
+	} {
+		if r := a.Do(payer, "mutation { "+mutation+" }", nil); r.code() != rateLimited {
+			t.Errorf("%s is not bounded: %s", what, r.Raw)
+		}
+	}
+	if f := a.File("POST", "/uploads", payer, strings.NewReader(png), "Content-Type", "image/png"); f.Status != http.StatusTooManyRequests || a.Count(`SELECT count(*) FROM upload`) != 0 {
+		t.Errorf("uploading is not bounded: %d %s", f.Status, f.Body)
 	}
 	if r := a.Want(payer, `{ me { creditsMsat } }`, nil); r.text("me", "creditsMsat") != "99998000" {
 		t.Errorf("%s", r.Raw)

@@ -57,8 +57,10 @@ func TestTokensOfASite(t *testing.T) {
 	if r := a.Do(reader, `mutation { donate(sats: 1) { id } }`, nil); name(reader) != alice || r.code() != "FORBIDDEN" {
 		t.Errorf("a token to read with: %s", r.Raw)
 	}
-	if r := a.Do(token("1", "scope", "openid"), whoAmI, nil); r.code() != "FORBIDDEN" {
-		t.Errorf("a token for another service: %s", r.Raw)
+	for what, scope := range map[string]string{"another service": "openid", "nothing": ""} {
+		if r := a.Do(token("1", "scope", scope), whoAmI, nil); r.code() != "FORBIDDEN" {
+			t.Errorf("a token for %s: %s", what, r.Raw)
+		}
 	}
 	if r := a.Do(reader, `mutation { signOut { id } }`, nil); r.code() != "FORBIDDEN" || name(reader) != alice {
 		t.Errorf("a token that is not ours to take back: %s", r.Raw)
