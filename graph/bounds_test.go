@@ -77,9 +77,11 @@ func TestFaultsAreToldInFewWords(t *testing.T) {
 		"many unknown fields":              {in(strings.Repeat("nothing ", 480)), "GRAPHQL_VALIDATION_FAILED"},
 		"a fault that quotes the query":    {`{ item(id: ` + strings.Repeat("[", 900) + `"` + strings.Repeat("ä", 20_000) + `"` + strings.Repeat("]", 900) + `) { id } }`, "GRAPHQL_VALIDATION_FAILED"},
 	} {
-		r := a.Do(nobody, c.query, nil)
-		if r.code() != c.code || len(r.Errors) != 1 || len(r.Raw) > 1000 {
-			t.Errorf("%s: %q, %d errors in %d bytes: %s", name, r.code(), len(r.Errors), len(r.Raw), r.Raw[:min(len(r.Raw), 300)])
+		for range 2 { // what was refused once is not taken for valid
+			r := a.Do(nobody, c.query, nil)
+			if r.code() != c.code || len(r.Errors) != 1 || len(r.Raw) > 1000 {
+				t.Errorf("%s: %q, %d errors in %d bytes: %s", name, r.code(), len(r.Errors), len(r.Raw), r.Raw[:min(len(r.Raw), 300)])
+			}
 		}
 	}
 	whole := serve(t) // in development the whole schema may be asked for

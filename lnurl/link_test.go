@@ -1,6 +1,9 @@
 package lnurl_test
 
-import "testing"
+import (
+	"sync"
+	"testing"
+)
 
 // Two browsers sign in by the same new wallet at the same moment: both come to the one account that it opens. An account of which no wallet
 // knows could never be entered again.
@@ -48,5 +51,41 @@ func TestWalletsOfAnAccountAreBounded(t *testing.T) {
 	h.Get(h.Answer("one more", lnurl).String())
 	if in := h.Confirm(key, secret); in.code() != "INVALID_INPUT" || h.Count(`SELECT count(*) FROM linking_key`) != 20 {
 		t.Errorf("one more: %+v", in)
+	}
+}
+
+// Whoever signs in at several browsers at once has no more keys by it than one after the other: 20.
+func TestSignInsAtOnceAreCounted(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	h.Enter("alice's")
+	if _, err := h.Pool.Exec(h.Ctx, `INSERT INTO api_key (user_id, key_hash, scopes, created_at, expires_at)
+		SELECT k.user_id, sha256(n::text::bytea), k.scopes, k.created_at, k.expires_at FROM api_key AS k, generate_series(1, 19) AS n`); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := h.Pool.Begin(h.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(h.Ctx, `SELECT FROM usr ORDER BY id FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 2 {
+		lnurl, secret := h.Begin()
+		h.Get(h.Answer("alice's", lnurl).String())
+		all.Go(func() {
+			if in := h.SignedIn(secret, ""); in.Data["it"] == nil || in.Data["it"].Key == "" {
+				t.Errorf("%+v", in)
+			}
+		})
+	}
+	h.AwaitBlocked(2)
+	if err := tx.Commit(h.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if n := h.Count(`SELECT count(*) FROM api_key WHERE revoked_at IS NULL`); n != 20 {
+		t.Errorf("%d keys are good", n)
 	}
 }
