@@ -38,6 +38,24 @@ func TestTheCursorPassesAPaymentWithoutAHash(t *testing.T) {
 	}
 }
 
+// A stream that has told of no settled invoice yet replays none. So what happened while it was broken is looked up, at each
+// reconnect: nobody else sweeps here.
+func TestWhatHappensWhileTheStreamIsBrokenIsFound(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world, _ *paidaction.Config) { w.config.Settings.CheckEvery = 20 * time.Millisecond })
+	w.listens(w.node)
+	for n := range 2 { // the sweep after the start may find the first
+		pa := w.begin(paidaction.Optimistic)
+		w.await("its opening", func() bool { return w.count(`SELECT coalesce(max(add_index), 0) FROM node_cursor`) == n+1 })
+		w.node.HoldEvents()
+		w.pay(pa)
+		w.node.DropStreams() // with what they had not delivered
+		w.node.ReleaseEvents(nil)
+		w.awaitState(pa.ID, paidaction.Paid)
+		w.wantOnce(pa.ID)
+	}
+}
+
 // brief are a node's streams, which end as soon as they are up.
 type brief struct {
 	*simnode.Node
