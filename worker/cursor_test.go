@@ -1,8 +1,12 @@
 package worker
 
 import (
+	"context"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -129,7 +133,12 @@ func TestACatchUpPassesOnlyWhatWasHeardBeforeIt(t *testing.T) {
 	w.begin(paidaction.Optimistic) // the sweep asks about it
 	hears := func(settled uint64) { l.cursor.see([]paidaction.InvoiceEvent{{SettleIndex: settled}}) }
 	engine := *w.config.Engine
-	engine.Nodes = meanwhile{w.config.Engine.Nodes, func() { hears(7) }}
+	engine.Nodes = meanwhile{w.config.Engine.Nodes, func() {
+		if at := l.cursor.position().settle; at != 0 {
+			t.Errorf("the cursor is at %d, and nothing was looked at yet", at)
+		}
+		hears(7)
+	}}
 	l.Engine = &engine
 	hears(5)
 	if err := l.CatchUp(w.ctx); err != nil {
@@ -138,6 +147,66 @@ func TestACatchUpPassesOnlyWhatWasHeardBeforeIt(t *testing.T) {
 	if at, seen := l.cursor.position().settle, l.cursor.highest().settle; at != 5 || seen != 7 {
 		t.Errorf("the cursor is at %d, and %d was heard; want 5 and 7", at, seen)
 	}
+}
+
+// Where the actions cannot be looked at, nothing is passed.
+func TestACatchUpThatFailsPassesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l, err := NewListener(w.config, w.node.Name(), w.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := *w.config.Engine
+	if engine.Pool, err = pgxpool.NewWithConfig(w.ctx, w.pool.Config()); err != nil {
+		t.Fatal(err)
+	}
+	engine.Pool.Close()
+	l.Engine = &engine
+	l.cursor.see([]paidaction.InvoiceEvent{{SettleIndex: 5}})
+	if err := l.CatchUp(w.ctx); err == nil {
+		t.Error("the failure was swallowed")
+	}
+	if at := l.cursor.position().settle; at != 0 {
+		t.Errorf("the cursor is at %d", at)
+	}
+}
+
+// mends is a clock that mends something as soon as somebody waits.
+type mends struct {
+	RealClock
+	mend func()
+}
+
+func (m mends) Wait(ctx context.Context, d time.Duration) error {
+	m.mend()
+	return m.RealClock.Wait(ctx, d)
+}
+
+// A catch-up that fails is begun again, until it succeeds: what it is for is announced once.
+func TestACatchUpThatFailsIsBegunAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	pa := w.begin(paidaction.Optimistic)
+	w.pay(pa)
+	exec := func(sql string) {
+		if _, err := w.pool.Exec(w.ctx, sql); err != nil {
+			t.Error(err)
+		}
+	}
+	exec(`ALTER TABLE paid_action RENAME TO gone`)
+	w.config.Clock = mends{mend: func() { exec(`ALTER TABLE gone RENAME TO paid_action`) }}
+	l, err := NewListener(w.config, w.node.Name(), w.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(w.ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop()
+	group.Go(func() { _ = l.catchUps(ctx) })
+	signal(l.behind)
+	w.await("the action paid", func() bool { return w.count(`SELECT count(*) FROM action_history WHERE to_state = 'PAID'`) == 1 })
 }
 
 // Where we owe a call, whoever makes it sees what came of it.
@@ -166,6 +235,28 @@ func TestNoNewsIsNeededWhereACallIsOwed(t *testing.T) {
 	}
 	if n := news(paidaction.InvoiceSettled); n != 0 {
 		t.Errorf("it is HELD, and %d jobs were stored", n)
+	}
+}
+
+// Of a payment that is told of before its invoice's opening, in one batch, it counts that it was paid.
+func TestWhatIsToldInAnyOrderIsHeard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l, err := NewListener(w.config, w.node.Name(), w.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pa := w.begin(paidaction.Optimistic)
+	w.pay(pa)
+	before := w.advances()
+	told := func(state paidaction.InvoiceState) paidaction.InvoiceEvent {
+		return paidaction.InvoiceEvent{Hash: pa.Invoice.Hash, State: state}
+	}
+	if err := l.OnInvoices(w.ctx, []paidaction.InvoiceEvent{told(paidaction.InvoiceSettled), told(paidaction.InvoiceOpen)}); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.advances() - before; n != 1 {
+		t.Errorf("%d jobs were stored, want 1", n)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/lndtest"
@@ -36,6 +37,34 @@ func TestTheCursorPassesAPaymentWithoutAHash(t *testing.T) {
 	if n := w.node.Count(simnode.MethodWatchInvoices, paidaction.Hash{}); n != 1 {
 		t.Errorf("the stream was opened %d times", n)
 	}
+}
+
+// Where more is told than is worked off, the stream waits. Nothing is dropped.
+func TestAStreamWaitsUntilThereIsRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &Listener{inbox: make(chan paidaction.InvoiceEvent, 2)}
+		const told = 5
+		go func() {
+			defer close(l.inbox)
+			for n := range uint64(told) {
+				if err := l.put(t.Context())(paidaction.InvoiceEvent{AddIndex: n}); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		synctest.Wait() // all that there is room for was told
+		heard := uint64(0)
+		for e := range l.inbox {
+			if e.AddIndex != heard {
+				t.Errorf("event %d came as number %d", e.AddIndex, heard)
+			}
+			heard++
+		}
+		if heard != told {
+			t.Errorf("of %d events %d were heard", told, heard)
+		}
+	})
 }
 
 // A stream that has told of no settled invoice yet replays none. So what happened while it was broken is looked up, at each
