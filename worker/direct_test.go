@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -206,6 +207,70 @@ func TestOnlySoManyAreDrivenAtOnce(t *testing.T) {
 	end()
 	if !errors.Is(stopped.Err(), context.Canceled) || len(begun) != 0 {
 		t.Error("a third one ran")
+	}
+}
+
+// What hangs gives its place free after as long as a job may run, and sooner where the process stops.
+func TestWhatHangsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &Listener{Config: Config{Settings: Settings{Direct: 1}}}
+		end := l.beginDirect(t.Context())
+		over := make(chan bool, 2)
+		hangs := func(want time.Duration) {
+			begun := time.Now()
+			if !l.Beside(0, func(ctx context.Context) {
+				defer func() { over <- true }()
+				<-ctx.Done()
+				if lasted := time.Since(begun); lasted != want {
+					t.Errorf("it was given up after %s, want %s", lasted, want)
+				}
+			}) {
+				t.Error("there is no place")
+			}
+		}
+		hangs(jobTimeout)
+		<-over
+		synctest.Wait()
+		hangs(stopTimeout)
+		end()
+	})
+}
+
+// blockless are a node's streams, of which that of blocks says nothing: so nobody catches up.
+type blockless struct{ *simnode.Node }
+
+func (blockless) WatchBlocks(ctx context.Context, _ func(uint32) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A process that stops finishes what it has begun to drive.
+func TestWhatIsDrivenIsFinishedAtAStop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l, err := NewListener(w.config, w.node.Name(), blockless{w.node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pa := w.begin(paidaction.Optimistic)
+	begun, goOn, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	w.node.Before(simnode.MethodLookup, func(paidaction.Hash) { close(begun); <-goOn })
+	ctx, stop := context.WithCancel(w.ctx)
+	defer stop()
+	go func() { over <- l.Run(ctx) }()
+	if err := w.node.AwaitStreams(w.ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	w.pay(pa)
+	<-begun
+	stop()
+	close(goOn)
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+	if s := w.state(pa.ID); s != paidaction.Paid {
+		t.Errorf("the action is %s", s)
 	}
 }
 

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
@@ -80,6 +82,84 @@ func TestDo(t *testing.T) {
 	if again := worker.Do(cancelled, job, 0); again == 0 {
 		t.Error("a job that was cut off counts as done")
 	}
+}
+
+// A job is done for each action that it names, not before it is due, and again until no call is owed (spec 01 §1.3).
+func TestAJobIsDoneForEachActionThatItNames(t *testing.T) {
+	t.Parallel()
+	var paid, failed atomic.Int64
+	w := newWorld(t, func(_ *world, c *paidaction.Config) {
+		c.Actions = []paidaction.Definition{paidaction.Define(gift{after: func() error { paid.Add(1); return nil }})}
+		c.AfterFailed = func(context.Context, *paidaction.Tx) error { failed.Add(1); return nil }
+	})
+	worker, err := New(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	does := func(kind paidaction.JobKind, due time.Time, actions ...*paidaction.PaidAction) (again bool) {
+		args := jobArgs{Action: actions[0].ID, Due: due}
+		for _, pa := range actions[1:] {
+			args.With = append(args.With, pa.ID)
+		}
+		return worker.work(w.ctx, &rivertype.JobRow{}, kind, args) != nil
+	}
+	atOnce := time.Time{}
+	both := []*paidaction.PaidAction{w.begin(paidaction.Pessimistic), w.begin(paidaction.Pessimistic)}
+	w.node.FailBefore(simnode.MethodSettle, len(both))
+	for _, pa := range both {
+		w.pay(pa)
+		if !does(paidaction.JobAdvance, atOnce, pa) {
+			t.Error("the settle is owed, and the job counts as done")
+		}
+	}
+	before := w.advances()
+	if !does(paidaction.JobAdvance, w.config.Engine.Now().Add(time.Hour), both...) || w.advances() != before {
+		t.Error("a job was done before it was due")
+	}
+	if does(paidaction.JobAdvance, atOnce, both...) || w.advances() != before+2 { // each has its own from here on
+		t.Errorf("%d jobs for two actions that owe a call", w.advances()-before)
+	}
+	for _, pa := range both {
+		if does(paidaction.JobAdvance, atOnce, pa) || w.state(pa.ID) != paidaction.Paid {
+			t.Errorf("action %d is %s", pa.ID, w.state(pa.ID))
+		}
+	}
+	if does(paidaction.JobAfterPaid, atOnce, both...) || paid.Load() != 2 {
+		t.Errorf("what follows was done for %d of two payments", paid.Load())
+	}
+	expired := w.begin(paidaction.Optimistic)
+	w.ahead.Add(int64(time.Hour))
+	if does(paidaction.JobAdvance, atOnce, expired) || does(paidaction.JobAfterFailed, atOnce, expired) || failed.Load() != 1 {
+		t.Errorf("the payer was told %d times", failed.Load())
+	}
+}
+
+// Whatever is stored is worked off.
+func TestEveryKindOfJobIsWorkedOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world, _ *paidaction.Config) {
+		w.config.Deliver = func(context.Context, int64) (time.Duration, error) { return 0, nil }
+	})
+	w.started()
+	tx, err := w.pool.Begin(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := []paidaction.JobKind{paidaction.JobAdvance, paidaction.JobAfterPaid, paidaction.JobAfterFailed, paidaction.JobAgain}
+	for _, kind := range kinds {
+		if err := w.config.Jobs.Insert(w.ctx, tx, paidaction.Job{Kind: kind, Action: 999}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.config.Jobs.(*Queue).InsertDeliveries(w.ctx, tx, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.await("all done", func() bool {
+		return w.count(`SELECT count(*) FROM river_job WHERE state = 'completed'`) == len(kinds)+1
+	})
 }
 
 func TestQueue(t *testing.T) {
