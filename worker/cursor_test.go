@@ -315,6 +315,32 @@ func TestSafetyHeight(t *testing.T) {
 	}
 }
 
+// What a height asks for and cannot be stored is stored soon, and not with the next block.
+func TestAHeightIsWorkedOffUntilItsJobsAreStored(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	pa := w.begin(paidaction.Pessimistic)
+	w.pay(pa)
+	if p, err := w.config.Engine.Advance(w.ctx, pa.ID); err != nil || p != paidaction.Moved {
+		t.Fatal(p, err)
+	}
+	jobs := &unreliable{Jobs: w.config.Jobs}
+	jobs.failures.Store(1)
+	w.config.Jobs = jobs
+	l, err := NewListener(w.config, w.node.Name(), w.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := w.advances()
+	ctx, stop := context.WithCancel(w.ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop()
+	group.Go(func() { _ = l.workOffHeights(ctx) })
+	latest(l.heights, w.node.Height()+80)
+	w.await("its job", func() bool { return w.advances() == before+1 })
+}
+
 func TestBlocksAreFollowed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -357,7 +357,7 @@ func TestStreamsOfEndedActionsAreDropped(t *testing.T) {
 	w.await("the stream dropped", func() bool {
 		s.listener.holds.mu.Lock()
 		defer s.listener.holds.mu.Unlock()
-		return len(s.listener.holds.open) == 0
+		return len(s.listener.holds.open) == 0 && w.node.Watched() == 0
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +81,32 @@ func TestWhatHappensWhileTheStreamIsBrokenIsFound(t *testing.T) {
 		w.pay(pa)
 		w.node.DropStreams() // with what they had not delivered
 		w.node.ReleaseEvents(nil)
+		w.awaitState(pa.ID, paidaction.Paid)
+		w.wantOnce(pa.ID)
+	}
+}
+
+// The last resort (spec 01 §1.6): no event comes, and no job is there.
+func TestTheSweepFindsWhatNobodyTellsOf(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world, _ *paidaction.Config) { w.config.Settings.SweepEvery = 20 * time.Millisecond })
+	one, err := New(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(w.ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop()
+	group.Go(func() {
+		if err := one.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	for range 2 { // not at the start alone
+		pa := w.begin(paidaction.Optimistic)
+		w.count(`WITH gone AS (DELETE FROM river_job RETURNING id) SELECT count(*) FROM gone`)
+		w.pay(pa)
 		w.awaitState(pa.ID, paidaction.Paid)
 		w.wantOnce(pa.ID)
 	}
