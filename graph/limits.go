@@ -80,7 +80,8 @@ func (l Limits) checkThread(limit, depth int) error {
 	return nil
 }
 
-// complexity counts a page as many times as it is long. Of lists only the files of an item count once: few have any, and nothing is below them.
+// complexity counts a page as many times as it is long. Of lists only the files of an item count once: few have any, and
+// nothing is below them.
 func (r *resolver) complexity() schema.ComplexityRoot {
 	var c schema.ComplexityRoot
 	times := func(child, first int) int { return 1 + child*min(max(first, 1), r.Limits.List) }

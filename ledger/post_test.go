@@ -309,6 +309,11 @@ func TestAccountsAreTakenInOrder(t *testing.T) {
 			paid := make(chan error, 1)
 			go func() { paid <- c.post(b, out) }()
 			for waits := false; !waits; {
+				select {
+				case err := <-paid:
+					t.Fatalf("nobody waits for the account that is locked; %v", err)
+				default:
+				}
 				if err := b.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
 					WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits); err != nil {
 					t.Fatal(err)

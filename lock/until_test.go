@@ -23,7 +23,8 @@ func newTardy() *tardy {
 	return &tardy{Memory: lock.NewMemory(0), once: &sync.Once{}, looked: make(chan struct{})}
 }
 
-// late passes on what the store has answered.
+// late passes on what the store has answered, and takes its time. That time is what is tested, so no signal can stand for
+// it.
 func late[T any](answer T, err error) (T, error) {
 	<-time.After(60 * time.Millisecond)
 	return answer, err

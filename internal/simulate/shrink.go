@@ -49,8 +49,8 @@ type shrinking struct {
 	spared  int // how many of the tries failed as well
 }
 
-// halve leaves out halves, then quarters, and so on down to single acts and faults. Of these it leaves out one after the other until none can
-// be spared any more: what was needed at first may not be once something else is gone.
+// halve leaves out halves, then quarters, and so on down to single acts and faults. Of these it leaves out one after the
+// other until none can be spared any more: what was needed at first may not be once something else is gone.
 func (s *shrinking) halve(ctx context.Context) error {
 	for parts := 2; s.tried < tries; parts *= 2 {
 		acts, met, spared := s.best.acts, s.best.met, s.spared
