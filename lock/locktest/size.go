@@ -220,7 +220,7 @@ func lateAnswers(t *testing.T, s *suite) {
 	entry := func(id string) lock.Entry {
 		return lock.Entry{
 			Ticket: lock.Ticket{Key: strings.ToLower(s.key), ID: id, Process: "p"}, Name: "p", Live: time.Minute,
-			TTL: time.Minute, MaxHold: time.Minute, MaxQueue: 10, Wait: true,
+			TTL: time.Minute, MaxHold: time.Minute, MaxQueue: 2, Wait: true,
 		}
 	}
 	a, err1 := store.Enter(ctx, entry("a"))
@@ -228,16 +228,18 @@ func lateAnswers(t *testing.T, s *suite) {
 	if err := errors.Join(err1, err2); err != nil || a.State != lock.Held || again.State != lock.Held || a.Fence != again.Fence {
 		t.Errorf("entered twice: %+v and %+v, %v", a, again, err)
 	}
-	b, err := store.Enter(ctx, entry("b"))
-	if err != nil || b.State != lock.Queued {
-		t.Errorf("the second: %+v, %v", b, err)
+	for _, id := range []string{"b", "c", "b"} { // there is no place for a third
+		if got, err := store.Enter(ctx, entry(id)); err != nil || got.State != lock.Queued {
+			t.Errorf("%s, who waits: %+v, %v", id, got, err)
+		}
 	}
-	standings, err := store.Look(ctx, []lock.Ticket{entry("a").Ticket, entry("b").Ticket, entry("c").Ticket})
+	Queued(t, s.Strategy, s.key, 2)
+	standings, err := store.Look(ctx, []lock.Ticket{entry("a").Ticket, entry("b").Ticket, entry("c").Ticket, entry("d").Ticket})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, st := range standings {
-		if want := map[string]lock.State{"a": lock.Held, "b": lock.Queued, "c": lock.Gone}[st.ID]; st.State != want {
+		if want := map[string]lock.State{"a": lock.Held, "b": lock.Queued, "c": lock.Queued, "d": lock.Gone}[st.ID]; st.State != want {
 			t.Errorf("%s is %s, want %s", st.ID, st.State, want)
 		}
 	}
@@ -245,8 +247,8 @@ func lateAnswers(t *testing.T, s *suite) {
 	if err != nil || !r.Owner || r.Late || r.Next.ID != "b" || r.Next.Fence <= a.Fence {
 		t.Errorf("release: %+v, %v", r, err)
 	}
-	for range 2 {
-		if _, err := store.Leave(ctx, entry("b").Ticket); err != nil {
+	for _, id := range []string{"b", "b", "c"} {
+		if _, err := store.Leave(ctx, entry(id).Ticket); err != nil {
 			t.Error(err)
 		}
 	}

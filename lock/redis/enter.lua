@@ -16,6 +16,11 @@ if h[1] == ticket then
   return {'held', h[3], whole(redis.call('PTTL', P .. 'l:' .. key)), following}
 end
 if wait ~= '1' then return {'busy', '0', '0', following} end
+-- Asked again, whoever waits keeps their place. Only LINSERT says whether it is in the list without handing the whole list out.
+if redis.call('LINSERT', queue, 'AFTER', entry, entry) > 0 then
+  redis.call('LREM', queue, 1, entry)
+  return {'queued', '0', '0', following}
+end
 if redis.call('LLEN', queue) >= most then
   local dead = 0 -- places of the dead are free
   for _, other in ipairs(redis.call('LRANGE', queue, 0, -1)) do

@@ -191,7 +191,7 @@ func TestKilledMidHold(t *testing.T) {
 // TestOldCommands holds the scripts to the commands of Redis 3.2.
 func TestOldCommands(t *testing.T) {
 	t.Parallel()
-	old := strings.Fields("DEL EXISTS GET INCR LLEN LPOP LRANGE LREM PEXPIRE PTTL PUBLISH RPUSH SET")
+	old := strings.Fields("DEL EXISTS GET INCR LINSERT LLEN LPOP LRANGE LREM PEXPIRE PTTL PUBLISH RPUSH SET")
 	for _, name := range []string{"common", "enter", "look", "advance", "touch", "release", "leave"} {
 		text, err := os.ReadFile(name + ".lua")
 		if err != nil {
