@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -310,6 +311,28 @@ func TestGuardOfEachKind(t *testing.T) {
 			if _, err := w.Save(w.ctx, w.user(), 0, "", s); codeOf(err) != wallet.CodeForbidden {
 				t.Errorf("%s at %s: %v", s.Kind(), host, err)
 			}
+		}
+	}
+}
+
+// No kind is this service: an invoice that we ask of ourselves would make us ask again without end. The owner is told so.
+func TestNoKindLeadsBackHere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *wallet.Config) {
+		c.Outside = outside.New(outside.Config{Own: &url.URL{Scheme: "https", Host: "holdfast.example"}})
+		c.AddInvoice = func(ctx context.Context, at wallet.LNDGRPC, _ wallet.Request, dial wallet.Dial) (string, error) {
+			_, err := dial(ctx, at.Address)
+			return "", errors.Join(wallet.ErrUnreachable, errors.New(err.Error())) // gRPC keeps only the text
+		}
+	})
+	const nwc = "nostr+walletconnect://b889ff5b1513b641e2a139f661a661364979c5beee91842f8f0ef42ab558e9d4?secret=71a8c14c1407c113601079c4302dab36460f0ccd0ad506f1f2dc73b5100e4f3c&relay=wss://"
+	for _, s := range []wallet.Settings{
+		wallet.LightningAddress{Address: "alice@holdfast.example"}, wallet.LNDREST{URL: "https://holdfast.example", Macaroon: "00"},
+		wallet.LNDGRPC{Address: "holdfast.example:443", Macaroon: "00"}, wallet.LNbits{URL: "https://holdfast.example", Key: lnbitsKey},
+		wallet.NWC{URI: nwc + "holdfast.example"},
+	} {
+		if _, err := w.Save(w.ctx, w.user(), 0, "", s); codeOf(err) != wallet.CodeForbidden || !strings.Contains(err.Error(), "leads back to this service") {
+			t.Errorf("%s: %v", s.Kind(), err)
 		}
 	}
 }

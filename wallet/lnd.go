@@ -73,6 +73,9 @@ func tidiedNode(macaroon Secret, certificate string) (Secret, string, error) {
 // base checks the base address of a server.
 func (w *Wallets) base(text string) (string, error) {
 	u, err := w.Outside.Parse(strings.TrimSpace(text))
+	if errors.Is(err, outside.ErrOwn) {
+		return "", errOwn
+	}
 	if err != nil || u.RawQuery != "" || u.Scheme != "https" && u.Scheme != "http" {
 		return "", paidaction.Errorf(paidaction.CodeInvalidInput, "The address of the wallet's server must begin with https:// and contain neither a user name nor a query.")
 	}
@@ -102,7 +105,7 @@ func (s LNDGRPC) issue(ctx context.Context, w *Wallets, r Request) (invoice, err
 	var refused atomic.Pointer[error] // gRPC keeps only the text of an error
 	bolt11, err := w.AddInvoice(ctx, s, r, func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := w.Outside.Dial(ctx, address)
-		if errors.Is(err, outside.ErrForbidden) {
+		if errors.Is(err, outside.ErrForbidden) || errors.Is(err, outside.ErrOwn) {
 			refused.Store(&err)
 		}
 		return conn, err

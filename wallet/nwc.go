@@ -3,6 +3,7 @@ package wallet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -27,6 +28,9 @@ func (s NWC) tidied(w *Wallets) (Settings, error) {
 	}
 	for _, relay := range c.Relays {
 		u, err := w.Outside.Parse(relay)
+		if errors.Is(err, outside.ErrOwn) {
+			return nil, errOwn
+		}
 		if err != nil || !slices.Contains([]string{"wss", "ws"}, u.Scheme) {
 			return nil, paidaction.Errorf(paidaction.CodeInvalidInput, "The connection's relay must begin with wss:// and contain no user name.")
 		}
