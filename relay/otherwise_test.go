@@ -115,6 +115,33 @@ func TestWhatIsNoLongerHeldInFullIsNotForwarded(t *testing.T) {
 	b.wantSound()
 }
 
+// Spec 03 §3.2: a node that issued the receiver's invoice has become one of ours since it was wrapped. We do not pay ourselves.
+func TestAReceiverWhoHasBecomeANodeOfOursIsNotPaid(t *testing.T) {
+	for name, values := range map[string]string{"known": "public_key) VALUES ('one', now(), $1)", "under another's name": "public_key, other_key, disabled_reason) VALUES ('one', now(), 'key', $1, 'another one')"} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			pa := b.zap()
+			b.pay(pa)
+			inner, err := b.Node.DecodeInvoice(b.Ctx, b.wallet.Last().Bolt11)
+			if err == nil {
+				_, err = b.Pool.Exec(b.Ctx, `INSERT INTO lightning_node (name, changed_at, `+values, inner.Destination)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Run(b.Relay)
+			b.Await(pa.ID, paidaction.Failed)
+			if n := b.Count(`SELECT count(*) FROM relay_attempt WHERE outcome = 'NOT_SENT' AND reason = 'OURS'`); n != 1 {
+				t.Errorf("%d claims ended because the receiver is ours", n)
+			}
+			b.wantSent(pa.Invoice.Hash, 0)
+			b.wantOuter(pa, paidaction.InvoiceCanceled)
+			b.wantReceived(pa, 0)
+			b.wantSound()
+		})
+	}
+}
+
 // Spec 05.36: nobody can say whether an invoice is ours, or was paid before. That is no "no": it is neither wrapped nor withdrawn.
 func TestWhatNobodyCanSayIsNoNo(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -389,8 +389,7 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 	var inner paidaction.Bolt11
 	var chain paidaction.Chain
 	var held paidaction.NodeInvoice
-	var cost paidaction.Msat
-	var outerCLTV uint32
+	var agreed db.ForwardToSendRow
 	err := r.together(func() (err error) {
 		if inner, err = c.node.DecodeInvoice(ctx, c.row.Bolt11); err != nil {
 			return fmt.Errorf("read the invoice again: %w", err)
@@ -405,12 +404,11 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 		if !forward {
 			return nil
 		}
-		action, err := db.New(r.Pool).GetAction(ctx, c.row.ActionID)
+		agreed, err = db.New(r.Pool).ForwardToSend(ctx, db.ForwardToSendParams{ActionID: c.row.ActionID, Names: r.Nodes.Names()})
 		if err != nil {
 			return fmt.Errorf("%w: read the action: %w", errElsewhere, err)
 		}
-		cost, outerCLTV = paidaction.Msat(action.PaidAction.CostMsat), uint32(*action.CltvDelta)
-		if held, err = r.outer(ctx, c.row, *action.Node); err != nil {
+		if held, err = r.outer(ctx, c.row, agreed.Node); err != nil {
 			return fmt.Errorf("%w: %w", errElsewhere, err)
 		}
 		return nil
@@ -429,7 +427,10 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 	if !forward {
 		return request, nil
 	}
-	request, err = r.Rules.Forward(c.row.Bolt11, wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: cost,
-		Now: r.now(), Chain: chain, Held: held, OuterCLTV: outerCLTV, Budget: request.FeeLimit})
+	// Whether the hash is used elsewhere needs no look here: no other payment of ours can have it, and the nodes are
+	// asked for it at the same time (send).
+	request, err = r.Rules.Forward(c.row.Bolt11, wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: paidaction.Msat(agreed.CostMsat),
+		Own: slices.Contains(agreed.Keys, inner.Destination), Now: r.now(), Chain: chain, Held: held, OuterCLTV: uint32(agreed.CltvDelta),
+		Budget: request.FeeLimit})
 	return request, r.counted(err)
 }

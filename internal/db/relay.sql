@@ -159,6 +159,14 @@ UPDATE relay_payment SET stage = 'in_work', node = @node, attempts = attempts + 
 FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
 RETURNING sqlc.embed(relay_payment), next.pinned::boolean AS pinned, attempt.id AS attempt_id;
 
+-- name: ForwardToSend :one
+-- What was agreed on with the payer of a forward, and the keys that our nodes are known by.
+SELECT paid_action.cost_msat, invoice.cltv_delta, invoice.node,
+    (SELECT coalesce(array_agg(k.key), '{}') FROM lightning_node AS n CROSS JOIN LATERAL unnest(ARRAY[n.public_key, n.other_key]) AS k (key)
+        WHERE n.name = ANY(@names::text[]) AND k.key IS NOT NULL)::text[] AS keys
+FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
+WHERE paid_action.id = @action_id;
+
 -- name: LeaveRelay :execrows
 -- The payment goes on under a claim of the node that has shown it. This claim sends nothing: the one it was sent under
 -- is not known here. 0 rows: it has left the stage.

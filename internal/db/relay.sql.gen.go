@@ -392,6 +392,39 @@ func (q *Queries) ForeignHashUse(ctx context.Context, paymentHash []byte) (strin
 	return used, err
 }
 
+const forwardToSend = `-- name: ForwardToSend :one
+SELECT paid_action.cost_msat, invoice.cltv_delta, invoice.node,
+    (SELECT coalesce(array_agg(k.key), '{}') FROM lightning_node AS n CROSS JOIN LATERAL unnest(ARRAY[n.public_key, n.other_key]) AS k (key)
+        WHERE n.name = ANY($1::text[]) AND k.key IS NOT NULL)::text[] AS keys
+FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
+WHERE paid_action.id = $2
+`
+
+type ForwardToSendParams struct {
+	Names    []string
+	ActionID int64
+}
+
+type ForwardToSendRow struct {
+	CostMsat  int64
+	CltvDelta int32
+	Node      string
+	Keys      []string
+}
+
+// What was agreed on with the payer of a forward, and the keys that our nodes are known by.
+func (q *Queries) ForwardToSend(ctx context.Context, arg ForwardToSendParams) (ForwardToSendRow, error) {
+	row := q.db.QueryRow(ctx, forwardToSend, arg.Names, arg.ActionID)
+	var i ForwardToSendRow
+	err := row.Scan(
+		&i.CostMsat,
+		&i.CltvDelta,
+		&i.Node,
+		&i.Keys,
+	)
+	return i, err
+}
+
 const forwardsToClaim = `-- name: ForwardsToClaim :many
 SELECT i.action_id, i.receiver_id, i.amount_msat, i.budget_msat, u.payments, u.msat FROM inner_invoice i CROSS JOIN LATERAL (
     SELECT count(*) AS payments, coalesce(sum(w.msat), 0)::bigint AS msat FROM (
