@@ -132,6 +132,9 @@ type Config struct {
 	// AfterFailed, if set, tells the payer that an action of any kind has failed and that no further attempt is
 	// prepared without being asked for. It runs as a job after the commit, at least once, so it must be repeatable.
 	AfterFailed func(ctx context.Context, tx *Tx) error
+	// ConfirmClock, if set, says why Now is not to be believed that an invoice's time is over. By a clock that is ahead
+	// every invoice would be cancelled before it can be paid.
+	ConfirmClock func(ctx context.Context) error
 }
 
 // Engine performs paid actions. It is safe for concurrent use, and any number of engines may work on one database.
@@ -161,6 +164,9 @@ func New(c Config) (*Engine, error) {
 	}
 	if c.Random == nil {
 		c.Random = rand.Reader
+	}
+	if c.ConfirmClock == nil {
+		c.ConfirmClock = func(context.Context) error { return nil }
 	}
 	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Hooks.Beside == nil {

@@ -132,10 +132,13 @@ func (e *Engine) judgeOpen(ctx context.Context, pa *PaidAction, inv NodeInvoice)
 		}
 		e.changed(pa.ID)
 	}
-	if !now.Before(*pa.Deadline) {
-		return finding{fact: DeadlinePassed, failure: Errorf(CodeExpired, "The invoice was not paid in time.")}, nil
+	if now.Before(*pa.Deadline) {
+		return finding{}, nil
 	}
-	return finding{}, nil
+	if err := e.ConfirmClock(ctx); err != nil {
+		return finding{}, err
+	}
+	return finding{fact: DeadlinePassed, failure: Errorf(CodeExpired, "The invoice was not paid in time.")}, nil
 }
 
 // absent is what it means that the node does not know the invoice. That alone proves nothing (spec 01 §1.6): only if no

@@ -31,8 +31,12 @@ func (e *Engine) Sweep(ctx context.Context) (moved int, err error) {
 	})
 }
 
-// SweepOverdue advances the actions that are past their deadline. It is cheap, so it runs often.
+// SweepOverdue advances the actions that are past their deadline. It is cheap, so it runs often. By a clock that is not
+// confirmed it does nothing: by one that is ahead it would ask the nodes for all open invoices, again and again.
 func (e *Engine) SweepOverdue(ctx context.Context) (moved int, err error) {
+	if err := e.ConfirmClock(ctx); err != nil {
+		return 0, err
+	}
 	now := e.now()
 	return e.sweep(ctx, func(q *db.Queries, after due) (page []due, err error) {
 		rows, err := q.OverdueActions(ctx, db.OverdueActionsParams{At: &now, AfterDeadline: after.deadline, AfterID: after.id, Page: sweepPage})

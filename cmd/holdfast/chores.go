@@ -78,14 +78,15 @@ func (s *service) chores() []worker.Chore {
 	return chores
 }
 
-// clocksApart is how far this machine's clock may differ from PostgreSQL's for due chores to be done. It is less than
+// clocksApart is how far this machine's clock may differ from PostgreSQL's for what is due to be done. It is less than
 // the wait, after the end of a day, before its rewards are paid: until then another process may still book payments on
 // that day.
 const clocksApart = time.Minute
 
 // clockConfirmed is nil if PostgreSQL's clock, which all processes share, roughly agrees with this machine's. What is
 // done too early is not taken back: a founder is charged, a territory stopped, or a day's rewards are paid, so that
-// later votes of that day count for nobody.
+// later votes of that day count for nobody; or all invoices are cancelled before they can be paid. A node cancels those
+// that have expired by its own clock.
 func (s *service) clockConfirmed(ctx context.Context) error {
 	var theirs time.Time
 	begun := time.Now()

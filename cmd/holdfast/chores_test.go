@@ -1,16 +1,32 @@
 package main
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/config"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
+
+// apart puts PostgreSQL's clock so far ahead, for those who connect from now on.
+func apart(t *testing.T, pool *pgxpool.Pool, interval string) {
+	t.Helper()
+	for _, sql := range []string{
+		`CREATE SCHEMA apart`,
+		`CREATE FUNCTION apart.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$SELECT pg_catalog.clock_timestamp() + interval '` + interval + `'$$`,
+		`ALTER DATABASE ` + pgx.Identifier{pool.Config().ConnConfig.Database}.Sanitize() + ` SET search_path = apart, pg_catalog, public`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // What is due by the clock is done, but not by a clock that PostgreSQL's does not confirm: a machine that is a month
 // ahead would charge founders, stop territories and end a month of rewards.
@@ -23,13 +39,11 @@ func TestChoresAreDoneByAClockThatIsConfirmed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
+			apart(t, pool, c.apart)
 			for _, sql := range []string{
 				`INSERT INTO usr (name, created_at) VALUES ('founder', now())`,
 				`INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, billing, period_start, period_day, paid_until, bill_at)
 					SELECT 'due', id, 1000, 1000, now(), 'MONTHLY', now() - interval '1 month', 1, now(), now() FROM usr`,
-				`CREATE SCHEMA apart`,
-				`CREATE FUNCTION apart.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS $$SELECT pg_catalog.clock_timestamp() + interval '` + c.apart + `'$$`,
-				`ALTER DATABASE ` + pgx.Identifier{pool.Config().ConnConfig.Database}.Sanitize() + ` SET search_path = apart, pg_catalog, public`,
 			} {
 				if _, err := pool.Exec(t.Context(), sql); err != nil {
 					t.Fatal(err)
@@ -50,6 +64,43 @@ func TestChoresAreDoneByAClockThatIsConfirmed(t *testing.T) {
 			}
 			if told := strings.Contains(s.said(), "this machine's clock and PostgreSQL's"); told != (c.state == "ACTIVE") {
 				t.Errorf("that the clocks differ is told: %t", told)
+			}
+		})
+	}
+}
+
+// An invoice whose time is over is cancelled, but not by a clock that PostgreSQL's does not confirm: a machine that is
+// an hour ahead would cancel every invoice before it can be paid.
+func TestInvoicesAreCancelledByAClockThatIsConfirmed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		apart string
+		state string
+	}{"confirmed": {"20 seconds", "FAILED"}, "ahead": {"-1 hour", "PENDING_HELD"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			apart(t, pool, c.apart)
+			_, node := newNode(t)
+			s := serve(t, settings(pool, node))
+			s.awaitReady(http.StatusOK)
+			if body := s.graphql(http.Header{}, `mutation { createPost(title: "Hello") { id invoice { bolt11 } } }`, nil); !strings.Contains(body, "bolt11") {
+				t.Fatal(body)
+			}
+			state := func() (state string) {
+				if err := pool.QueryRow(t.Context(), `SELECT state FROM paid_action`).Scan(&state); err != nil {
+					t.Fatal(err)
+				}
+				return state
+			}
+			if _, err := pool.Exec(t.Context(), `UPDATE paid_action SET deadline = now() - interval '1 minute'`); err != nil {
+				t.Fatal(err)
+			}
+			s.await("the invoice is cancelled, or why it is not is told", func() bool {
+				return state() == "FAILED" || strings.Contains(s.said(), `"loop":"sweep of overdue actions"`)
+			})
+			if got := state(); got != c.state {
+				t.Errorf("the action is %s, want %s", got, c.state)
 			}
 		})
 	}

@@ -1,0 +1,46 @@
+package paidaction_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// A process whose clock is ahead of the others' cancels no invoice, whoever brings the action on. What the node says by its own clock counts.
+func TestAClockThatIsNotConfirmedCancelsNothing(t *testing.T) {
+	for name, method := range map[string]paidaction.Method{"optimistic": paidaction.Optimistic, "pessimistic": paidaction.Pessimistic} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := enginetest.New(t, paidaction.Settings{})
+			pa := zap(w, w.User("payer", 0, 0), method)
+			w.Clock.Advance(11 * time.Minute)
+			ahead := errors.New("the clock is ahead")
+			engine := *w.Engine
+			engine.ConfirmClock = func(context.Context) error { return ahead }
+			if _, err := engine.Drive(w.Ctx, pa.ID); !errors.Is(err, ahead) {
+				t.Errorf("driven: %v", err)
+			}
+			if moved, err := engine.Sweep(w.Ctx); moved != 0 || err != nil {
+				t.Errorf("a sweep took %d steps, %v", moved, err)
+			}
+			if moved, err := engine.SweepOverdue(w.Ctx); moved != 0 || !errors.Is(err, ahead) {
+				t.Errorf("a sweep of what is overdue took %d steps, %v", moved, err)
+			}
+			if got := w.WantState(pa.ID, pa.State); got.Failure != nil {
+				t.Errorf("%v", got.Failure)
+			}
+			if inv, _ := w.Node.Inspect(pa.Invoice.Hash); inv.State != paidaction.InvoiceOpen {
+				t.Errorf("the invoice is %s", inv.State)
+			}
+			w.Node.Tick()
+			if _, err := engine.Sweep(w.Ctx); err != nil {
+				t.Error(err)
+			}
+			w.WantState(pa.ID, paidaction.Failed)
+		})
+	}
+}
