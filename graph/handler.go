@@ -155,7 +155,7 @@ func (d *door) newExecutor() *handler.Server {
 	s.AddTransport(transport.Websocket{
 		Implementation:   websockets{},
 		InitFunc:         d.initWebsocket,
-		InitTimeout:      10 * time.Second,
+		InitTimeout:      d.Limits.Init,
 		PingPongInterval: d.Keepalive,
 		PayloadReadLimit: &d.Limits.Body,
 		ErrorFunc: func(ctx context.Context, err error) {

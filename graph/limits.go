@@ -30,6 +30,7 @@ type Limits struct {
 	Sockets       int           // open websockets; default 100
 	Subscriptions int           // under way, on any connection; default 200
 	Time          time.Duration // for a query, or for a request's mutations; default 30 seconds
+	Init          time.Duration // for the first message of a websocket; default 10 seconds
 }
 
 func (l *Limits) defaults() error {
@@ -55,7 +56,10 @@ func (l *Limits) defaults() error {
 	if l.Time == 0 {
 		l.Time = 30 * time.Second
 	}
-	if min(l.Tokens, l.Selections, l.Depth, l.Complexity, l.List, l.Thread, l.Queries, l.Mutations, l.Operations, l.Sockets, l.Subscriptions) < 0 || l.Body < 0 || l.Time < 0 {
+	if l.Init == 0 {
+		l.Init = 10 * time.Second
+	}
+	if min(l.Tokens, l.Selections, l.Depth, l.Complexity, l.List, l.Thread, l.Queries, l.Mutations, l.Operations, l.Sockets, l.Subscriptions) < 0 || l.Body < 0 || min(l.Time, l.Init) < 0 {
 		return errors.New("graph: a limit must be above zero")
 	}
 	return nil

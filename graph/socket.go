@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"sync"
+	"sync/atomic"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/handler/transport"
@@ -20,6 +22,8 @@ const (
 	closeTryAgainLater   = 1013
 	closeBadRequest      = 4400
 	closeUnauthorized    = 4401
+	closeInitTimeout     = 4408
+	closeIDTaken         = 4409
 	closeTooManyRequests = 4429
 )
 
@@ -34,7 +38,7 @@ func (websockets) Accept(w http.ResponseWriter, r *http.Request, options transpo
 	if err != nil {
 		return nil, err
 	}
-	return &checkedConn{boundedConn: conn.(boundedConn)}, nil
+	return &checkedConn{boundedConn: conn.(boundedConn), active: map[string]bool{}}, nil
 }
 
 type boundedConn interface {
@@ -43,11 +47,22 @@ type boundedConn interface {
 	transport.WebsocketReadDeadliner
 }
 
-// checkedConn closes the connection at a message that is not part of the protocol.
+// checkedConn closes the connection at a message that the protocol does not allow.
 type checkedConn struct {
 	boundedConn
-	begun bool // the first message has come
+	begun atomic.Bool // the first message has come
+
+	mu     sync.Mutex
+	active map[string]bool // the ids of operations under way
 }
+
+// violation is how a message breaks the protocol.
+type violation struct {
+	status int
+	code   paidaction.Code
+}
+
+var noMessage = &violation{closeBadRequest, paidaction.CodeInvalidInput}
 
 // NextReader implements transport.WebsocketConn.
 func (c *checkedConn) NextReader() (int, io.Reader, error) {
@@ -59,42 +74,98 @@ func (c *checkedConn) NextReader() (int, io.Reader, error) {
 	if err != nil {
 		return kind, nil, err
 	}
-	message, ok := checkMessage(raw, !c.begun)
-	if !ok {
-		_ = c.WriteClose(closeBadRequest, string(paidaction.CodeInvalidInput))
+	message, broken := c.check(raw)
+	if broken != nil {
+		_ = c.WriteClose(broken.status, string(broken.code))
 		return kind, nil, transport.ErrWebsocketClosed
 	}
-	c.begun = true
+	c.begun.Store(true)
 	return kind, bytes.NewReader(message), nil
 }
 
-// checkMessage returns the message as gqlgen should see it. If a subscribe message holds no valid GraphQL request, it
-// is passed on with an empty object, as somebody could send over HTTP: so it is counted and answered like any other
+// check returns the message as gqlgen should see it. If a subscribe message holds no valid GraphQL request, it is
+// passed on with an empty object, as somebody could send over HTTP: so it is counted and answered like any other
 // operation.
-func checkMessage(raw []byte, first bool) (message []byte, ok bool) {
+func (c *checkedConn) check(raw []byte) ([]byte, *violation) {
 	var m struct {
 		ID      string          `json:"id,omitempty"`
 		Type    string          `json:"type"`
 		Payload json.RawMessage `json:"payload,omitempty"`
 	}
-	if json.Unmarshal(raw, &m) != nil || first != (m.Type == "connection_init") {
-		return nil, false
+	if json.Unmarshal(raw, &m) != nil || !c.begun.Load() && m.Type != "connection_init" {
+		return nil, noMessage
 	}
 	switch m.Type {
 	case "connection_init":
-		return raw, len(m.Payload) == 0 || json.Unmarshal(m.Payload, &transport.InitPayload{}) == nil
+		if c.begun.Load() {
+			return nil, &violation{closeTooManyRequests, codeOperationLimit}
+		}
+		if len(m.Payload) > 0 && json.Unmarshal(m.Payload, &transport.InitPayload{}) != nil {
+			return nil, noMessage
+		}
 	case "subscribe":
 		if m.ID == "" {
-			return nil, false
+			return nil, noMessage
+		}
+		if !c.begin(m.ID) {
+			return nil, &violation{closeIDTaken, paidaction.CodeDuplicate}
 		}
 		if json.Unmarshal(m.Payload, &graphql.RawParams{}) != nil {
 			m.Payload = json.RawMessage(`{}`)
-			raw, err := json.Marshal(m)
-			return raw, err == nil
+			raw, _ = json.Marshal(m) // nothing in it can fail
 		}
-		return raw, true
+	case "complete":
+		c.end(m.ID)
+	case "ping", "pong":
+	default:
+		return nil, noMessage
 	}
-	return raw, m.Type == "complete" || m.Type == "ping" || m.Type == "pong"
+	return raw, nil
+}
+
+// begin reports whether an operation may have this id: its answers would be taken for those of another one that has it.
+func (c *checkedConn) begin(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.active[id] {
+		return false
+	}
+	c.active[id] = true
+	return true
+}
+
+func (c *checkedConn) end(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.active, id)
+}
+
+// WriteJSON implements transport.WebsocketConn. The id of an operation is free before the client hears that it has
+// ended. Whatever else is written ends none, and is not read for it.
+func (c *checkedConn) WriteJSON(v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if bytes.HasSuffix(raw, []byte(`"type":"complete"}`)) {
+		var m struct {
+			ID string `json:"id"`
+		}
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return err
+		}
+		c.end(m.ID)
+	}
+	return c.boundedConn.WriteJSON(json.RawMessage(raw))
+}
+
+// WriteClose implements transport.WebsocketConn. Before anything was said, gqlgen closes only because that took too
+// long, with a code that is not the protocol's.
+func (c *checkedConn) WriteClose(status int, reason string) error {
+	if status == transport.WebsocketCloseProtocolError && !c.begun.Load() {
+		status, reason = closeInitTimeout, string(codeTimeLimit)
+	}
+	return c.boundedConn.WriteClose(status, reason)
 }
 
 // closing makes gqlgen close a connection with this status. The reason is the code of err.

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -123,6 +125,20 @@ func (s *socket) WantComplete(id string) {
 	s.t.Helper()
 	if m, err := s.read(); err != nil || m.Type != "complete" || m.ID != id {
 		s.t.Fatalf("%+v %s, %v; want %s completed", m, m.Payload, err, id)
+	}
+}
+
+// WantClosed reads on until the websocket is closed, and fails the test unless that is with this code and reason.
+func (s *socket) WantClosed(what, want string) {
+	s.t.Helper()
+	for {
+		if _, err := s.read(); err != nil {
+			var end websocket.CloseError
+			if errors.As(err, &end); fmt.Sprint(int(end.Code), " ", end.Reason) != want {
+				s.t.Errorf("%s: %v, want %s", what, err, want)
+			}
+			return
+		}
 	}
 }
 

@@ -2,8 +2,6 @@ package graph_test
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -296,27 +294,13 @@ func TestMalformedMessages(t *testing.T) {
 		t.Errorf("%s", r.Raw)
 	}
 
-	closed := func(s *socket) (code websocket.StatusCode, reason string) {
-		t.Helper()
-		for {
-			if _, err := s.read(); err != nil {
-				var end websocket.CloseError
-				if !errors.As(err, &end) {
-					t.Errorf("closed without a word: %v", err)
-				}
-				return end.Code, end.Reason
-			}
-		}
-	}
 	for _, text := range []string{"", "{", "nonsense", "[]", "7", "{}", `{"type":"subscribed","id":"1"}`, `{"type":7}`, `{"type":"next","id":"1"}`,
-		`{"type":"subscribe","payload":{"query":"{ me { user { name } } }"}}`, `{"type":"subscribe","id":7,"payload":{}}`, `{"type":"connection_init"}`} {
+		`{"type":"subscribe","payload":{"query":"{ me { user { name } } }"}}`, `{"type":"subscribe","id":7,"payload":{}}`} {
 		s := a.Socket(payer)
 		if err := s.conn.Write(a.Ctx, websocket.MessageText, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		if code, reason := closed(s); code != 4400 || reason != "INVALID_INPUT" {
-			t.Errorf("%s: %d %s", text, code, reason)
-		}
+		s.WantClosed(text, "4400 INVALID_INPUT")
 	}
 	for text, want := range map[string]string{
 		`nonsense`: "4400 INVALID_INPUT",
@@ -333,9 +317,7 @@ func TestMalformedMessages(t *testing.T) {
 		if err := s.conn.Write(a.Ctx, websocket.MessageText, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		if code, reason := closed(s); fmt.Sprint(int(code), " ", reason) != want {
-			t.Errorf("%s: %d %s, want %s", text, code, reason, want)
-		}
+		s.WantClosed(text, want)
 	}
 
 	// A key that cannot be looked up is not called wrong.
@@ -347,9 +329,7 @@ func TestMalformedMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.send(message{Type: "connection_init", Payload: encode(t, map[string]string{"Authorization": "Bearer hf_whoever"})})
-	if code, reason := closed(s); code != websocket.StatusTryAgainLater || reason != "INTERNAL" {
-		t.Errorf("%d %s", code, reason)
-	}
+	s.WantClosed("a key that cannot be looked up", "1013 INTERNAL")
 }
 
 // Shutting down ends every subscription without calling it complete, so that clients ask again. It leaves no goroutine
