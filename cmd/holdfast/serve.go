@@ -336,8 +336,9 @@ func streamsUntil(ctx context.Context, next http.Handler) http.Handler {
 }
 
 // checkNode asks a node whether it can serve us, until it says so. If the node or our settings must be changed, waiting
-// cannot help, so the service stops with a sentence that says what to do. For any other trouble with one node, for
-// example with its chain backend, everything that does not need that node goes on.
+// cannot help, so the service stops with a sentence that says what to do. That is a failure and no refusal of settings:
+// whoever starts it again finds a node, or a macaroon, that was mended meanwhile. For any other trouble with one node,
+// for example with its chain backend, everything that does not need that node goes on.
 func (s *service) checkNode(ctx context.Context, client *lightning.Client) error {
 	for unreached, sick := false, false; ; {
 		err := client.Check(ctx)
