@@ -91,9 +91,15 @@ func (Receive) Cost(ctx context.Context, tx *paidaction.Tx, a ReceiveArgs) (paid
 	return paidaction.Msat(a.Msat), nil
 }
 
-// Peers is the owner of the address.
+// leastRouting is what routing may cost of a small payment, before anything of it is for the rewards: hardly any route
+// costs less (spec 03 §3.2).
+const leastRouting paidaction.Msat = 1000
+
+// Peers is the owner of the address. Routing gets what neither they nor the rewards do.
 func (r Receive) Peers(_ context.Context, tx *paidaction.Tx, a ReceiveArgs) ([]paidaction.Peer, error) {
-	return []paidaction.Peer{{Receiver: a.User, Share: tx.Cost.Percent(r.Settings.ReceivedPct)}}, nil
+	share := tx.Cost.Percent(r.Settings.ReceivedPct)
+	fee := min(tx.Cost.Percent(r.Settings.ReceiveFeePct), tx.Cost-share-leastRouting)
+	return []paidaction.Peer{{Receiver: a.User, Share: share, Fee: max(0, fee)}}, nil
 }
 
 // Perform has nothing to show yet.

@@ -54,6 +54,7 @@ type Hashed[A any] interface {
 type Peer struct {
 	Receiver int64
 	Share    Msat // of the price
+	Fee      Msat // of the price, for those who are no peers: no routing fee is paid from it
 }
 
 // Peered is implemented by actions whose price belongs, at least in part, to people (spec 02 §2.1, P2P). The engine

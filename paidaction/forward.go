@@ -45,8 +45,10 @@ func (e *Engine) wrap(ctx context.Context, a *attempt, p plan, peers []Peer) (*F
 	for _, peer := range peers {
 		shares += peer.Share
 	}
-	if shares > p.quoted {
-		return nil, fmt.Errorf("%s promises its peers %d msat of %d", a.def.Spec().Kind, shares, p.quoted)
+	for _, peer := range peers {
+		if shares+peer.Fee > p.quoted {
+			return nil, fmt.Errorf("%s promises %d msat of %d", a.def.Spec().Kind, shares+peer.Fee, p.quoted)
+		}
 	}
 	var genesis int64
 	if a.genesis != nil {
@@ -57,7 +59,7 @@ func (e *Engine) wrap(ctx context.Context, a *attempt, p plan, peers []Peer) (*F
 			continue
 		}
 		forward, err := e.Relay.Wrap(ctx, WrapRequest{Receiver: peer.Receiver, Genesis: genesis, Node: p.node, Outer: p.quoted, Share: peer.Share,
-			Promised: shares - peer.Share, Memo: memo, Calling: a.turn.Leave})
+			Promised: shares - peer.Share + peer.Fee, Memo: memo, Calling: a.turn.Leave})
 		switch {
 		case err == nil:
 			return &forward, nil
