@@ -14,6 +14,7 @@ type Metrics struct {
 	oldest    *prometheus.GaugeVec
 	sent      *prometheus.CounterVec
 	succeeded *prometheus.CounterVec
+	confirmed *prometheus.CounterVec
 	failures  *prometheus.CounterVec
 	refused   *prometheus.CounterVec
 	already   prometheus.Counter
@@ -35,6 +36,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		oldest:    gauge("oldest_seconds", "Age of the oldest outgoing payment, by stage.", "stage"),
 		sent:      counter("sent_total", "Payments given to a node.", "node"),
 		succeeded: counter("succeeded_total", "Payments whose preimage came back, by node.", "node"),
+		confirmed: counter("confirmed_total", "Payments that are settled: the payer's payment was taken, or a withdrawal is final.", "flow"),
 		failures:  counter("failed_total", "Payments given up for good, by reason.", "reason"),
 		refused:   counter("refused_total", "Invoices that were not accepted for payment, by rule.", "rule"),
 		already: in.NewCounter(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "relay", Name: "already_given_total",
@@ -42,6 +44,13 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		lost: counter("lost_by_node_total", "Times that a node did not know a payment it was given. Alarm: it was wiped or restored.", "node"),
 		took: in.NewHistogram(prometheus.HistogramOpts{Namespace: "holdfast", Subsystem: "relay", Name: "seconds",
 			Help: "From entering the pipeline until the preimage came back.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 16)}),
+	}
+}
+
+// Moved counts a step of an action that confirms its outgoing payment (paidaction.Hooks).
+func (m *Metrics) Moved(s paidaction.Step) {
+	if s.From == paidaction.Forwarded && s.Effect == paidaction.BookAndFinish {
+		m.confirmed.WithLabelValues(string(s.Flow)).Inc()
 	}
 }
 

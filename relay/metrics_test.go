@@ -1,12 +1,93 @@
 package relay_test
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
+
+// spec 04 §4.3: what becomes of payments is counted, once each, and what has not ended is shown by stage.
+func TestPaymentsAreCountedByWhatBecomesOfThem(t *testing.T) {
+	b := setup(t)
+	registry := prometheus.NewRegistry()
+	r := b.NewRelay(func(c *relay.Config) { c.Metrics = relay.NewMetrics(registry) })
+	b.Engine.Relay, b.Engine.Hooks.Moved = r, r.Metrics.Moved
+	value := func(name, label string) float64 {
+		t.Helper()
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if f.GetName() == "holdfast_relay_"+name && (label == "" || m.GetLabel()[0].GetValue() == label) {
+					return m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+				}
+			}
+		}
+		return 0
+	}
+	want := func(want float64, name, label string) {
+		t.Helper()
+		if got := value(name, label); got != want {
+			t.Errorf("%s of %q is %v, want %v", name, label, got, want)
+		}
+	}
+
+	stop := b.Run(r)
+	zap := b.zap()
+	b.pay(zap)
+	b.Await(zap.ID, paidaction.Paid)
+	b.rich(1_000)
+	paid := b.withdraw(b.issue(simnode.Ask{Amount: 20_000}).Bolt11)
+	b.Await(paid.ID, paidaction.Paid)
+	refused := b.withdraw(b.issue(simnode.Ask{Amount: 20_000, Act: simnode.Refuses}).Bolt11)
+	b.Await(refused.ID, paidaction.Failed)
+	if _, err := b.tryWithdraw(b.issue(simnode.Ask{Amount: 20_000, Blinded: true}).Bolt11); err == nil {
+		t.Error("an invoice that breaks a rule is taken")
+	}
+	stop() // what is counted after a commit is counted by now
+	want(3, "sent_total", "one")
+	want(2, "succeeded_total", "one")
+	want(1, "confirmed_total", "WRAPPED")
+	want(1, "confirmed_total", "OUTGOING")
+	want(1, "failed_total", "INCORRECT_PAYMENT_DETAILS")
+	want(1, "refused_total", "BLINDED")
+	want(2, "seconds", "")
+	want(0, "already_given_total", "")
+
+	// A node has paid what nothing here tells of.
+	known := b.issue(simnode.Ask{Amount: 20_000})
+	err := b.Node.Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: known.Bolt11, FeeLimit: 5_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.tryWithdraw(known.Bolt11); !errors.Is(err, paidaction.Refused(paidaction.CodeDuplicate)) {
+		t.Errorf("what the node has paid: %v", err)
+	}
+	want(1, "already_given_total", "")
+
+	// One part is taken and the others hang: the receiver is paid, and nothing is confirmed.
+	hangs := b.withdraw(b.issue(simnode.Ask{Amount: 20_000, Act: simnode.Splits, Parts: 2}).Bolt11)
+	waits := b.withdraw(b.issue(simnode.Ask{Amount: 20_000, Act: simnode.Holds}).Bolt11)
+	b.Run(r)
+	b.Await(hangs.ID, paidaction.Forwarded)
+	b.AwaitStage(waits.ID, "in_work")
+	b.Clock.Advance(time.Minute)
+	b.await("both are shown", func() bool {
+		return value("payments", "pending_confirmation") == 1 && value("oldest_seconds", "pending_confirmation") >= 60 &&
+			value("payments", "in_work") == 1 && value("oldest_seconds", "in_work") >= 60
+	})
+	want(0, "payments", "incoming")
+	want(3, "succeeded_total", "one")
+	want(1, "confirmed_total", "OUTGOING")
+}
 
 // The alarm is an increase, and Prometheus sees none in a number that is first shown with the first loss.
 func TestANodeThatHasLostNothingIsShownWithZero(t *testing.T) {

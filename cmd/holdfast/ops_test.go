@@ -20,6 +20,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/config"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // exposed is the contents of the service's own registry: each metric's labels, and the series that already exist.
@@ -86,6 +87,27 @@ func expose(t *testing.T) exposed {
 		}
 	}
 	return x
+}
+
+// What the engine does is counted as its step, and as what it means for a payment that left.
+func TestStepsAreCounted(t *testing.T) {
+	t.Parallel()
+	s := assemble(t)
+	step, _ := paidaction.FindStep(paidaction.FlowWrapped, paidaction.Forwarded, paidaction.IncomingSettled)
+	s.engine.Hooks.Moved(step)
+	families, err := s.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			counted[f.GetName()] += m.GetCounter().GetValue()
+		}
+	}
+	if counted["holdfast_steps_total"] != 1 || counted["holdfast_relay_confirmed_total"] != 1 {
+		t.Errorf("%v steps and %v confirmations", counted["holdfast_steps_total"], counted["holdfast_relay_confirmed_total"])
+	}
 }
 
 // given are the labels that Prometheus itself adds to every series.

@@ -130,7 +130,11 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	if err := s.openRelay(metrics.Conflict); err != nil {
 		return nil, err
 	}
-	if s.engine, err = s.newEngine(jobs, metrics.Hooks()); err != nil {
+	hooks := metrics.Hooks()
+	if s.relay != nil {
+		hooks.Moved = func(step paidaction.Step) { metrics.Moved(step); s.relay.Metrics.Moved(step) }
+	}
+	if s.engine, err = s.newEngine(jobs, hooks); err != nil {
 		return nil, err
 	}
 	if e.config.Has("api") {
