@@ -39,7 +39,7 @@ func Run(t *testing.T, s Strategy) {
 	}{
 		{"Order", order}, {"OtherKeys", otherKeys}, {"Exclusive", exclusive}, {"WrongReleases", wrongReleases},
 		{"LeasesEnd", leasesEnd}, {"NoLeaseEndsEarly", noLeaseEndsEarly},
-		{"Drop", drop}, {"TouchAndLoss", touchAndLoss}, {"ManualTouch", manualTouch}, {"MaxHold", maxHold}, {"Limits", limits}, {"Keys", keys},
+		{"Drop", drop}, {"TouchAndLoss", touchAndLoss}, {"ManualTouch", manualTouch}, {"MaxHold", maxHold}, {"Limits", limits}, {"Counted", counted}, {"Keys", keys},
 		{"CancelRacesWithGrant", cancelRace}, {"ManyHeldKeys", manyHeld}, {"ManyWaiters", manyWaiters}, {"Closing", closing},
 		{"LateAnswers", lateAnswers}, {"Places", places}, {"PlacesAtClose", placesAtClose}, {"PlacesRace", placesRace},
 	}

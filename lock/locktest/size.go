@@ -191,24 +191,6 @@ func manyWaiters(t *testing.T, s *suite) {
 	s.nothingLeft(t)
 }
 
-// Metric is the sum of a metric's values.
-func Metric(t testing.TB, registry *prometheus.Registry, name string) (sum float64) {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != name {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
-		}
-	}
-	return sum
-}
-
 // lateAnswers: a store may be asked again with the same ticket, because an answer was lost.
 func lateAnswers(t *testing.T, s *suite) {
 	store, err := s.Open()
