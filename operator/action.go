@@ -133,6 +133,7 @@ func ReadAction(ctx context.Context, q *db.Queries, id int64) (*WholeAction, err
 		FailureMessage: a.FailureMessage, Args: a.Args, Result: a.Result,
 		Node: row.Node, PaymentHash: hex.EncodeToString(row.PaymentHash), Bolt11: row.Bolt11,
 		AmountMsat: row.AmountMsat, ReceivedMsat: row.ReceivedMsat, Archived: a.ID <= archivedTo,
+		History: []Step{}, Postings: []Posting{}, // in JSON a list, also where there is nothing
 	}
 	if whole.clear(); whole.FailureCode == nil {
 		whole.FailureMessage = nil

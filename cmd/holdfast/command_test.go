@@ -296,6 +296,9 @@ func TestActions(t *testing.T) {
 	if strings.Contains(out, "preimage") {
 		t.Error("the preimage is shown")
 	}
+	if !strings.Contains(out, `"postings": []`) {
+		t.Errorf("what nothing was booked for has no list of postings:\n%s", out)
+	}
 	if code, _, said := command(t, env, "actions", "requeue", id); code != exitOK {
 		t.Errorf("actions requeue: exit code %d\n%s", code, said)
 	}
