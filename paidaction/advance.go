@@ -95,6 +95,7 @@ func (e *Engine) advance(ctx context.Context, pa *PaidAction, driven bool) (Prog
 		return e.finishForward(ctx, pa)
 	}
 	if pa.State.Terminal() {
+		e.Log.DebugContext(ctx, "an action is looked at that has ended", "action", pa.ID, "state", pa.State)
 		return Done, nil
 	}
 	asked := e.now()
