@@ -133,6 +133,31 @@ func receive(ctx context.Context, d *Demo) (string, error) {
 	return got, err
 }
 
+// receiveDirectly pays a user who has a wallet, without signing in.
+func receiveDirectly(ctx context.Context, d *Demo) (string, error) {
+	user, _, err := d.byAddress.me(ctx)
+	if err != nil {
+		return "", err
+	}
+	a, got, err := d.buy(ctx, client{url: d.stack.URL()}, "receive", "P2P", "", `user: "`+user+`", msat: "100000"`)
+	if err != nil || got != "PENDING_HELD, PAID" {
+		return got, err
+	}
+	o, err := d.booked(ctx, a)
+	return fmt.Sprintf("PAID, %d msat", o.msat), err
+}
+
+func satsDonation(ctx context.Context, d *Demo) (string, error) {
+	a, got, err := d.buy(ctx, d.savers[1], "donate", "REWARD_SATS", "", "sats: 5")
+	return got + " by " + a.Method, err
+}
+
+// changedForNothing changes the text of a post within the first minutes after it was paid.
+func changedForNothing(ctx context.Context, d *Demo) (string, error) {
+	a, got, err := d.buy(ctx, d.byAddress.client, "updateItem", "", "", `item: "`+d.byAddress.post+`", body: "In other words"`)
+	return got + " by " + a.Method, err
+}
+
 // redeemInvite gives a newcomer credits from the payer's balance.
 func redeemInvite(ctx context.Context, d *Demo) (string, error) {
 	var invite struct{ Code string }

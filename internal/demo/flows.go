@@ -16,6 +16,8 @@ import (
 var flows = []flow{
 	{"buy credits, by hold invoice", "PAID", buyCredits},
 	{"zap from the balance of credits", "PAID by FEE_CREDIT", creditsZap},
+	{"donation from the balance of sats", "PAID by REWARD_SATS", satsDonation},
+	{"a post changed for nothing", "PAID by ZERO_COST", changedForNothing},
 	{"zap, optimistic, paid", "PENDING, PAID", optimisticZap},
 	{"anonymous post, by hold invoice", "PENDING_HELD, PAID", anonymousPost},
 	{"performing fails while the payment is held: it comes back", "FAILED, payment back", performFails},
@@ -30,6 +32,7 @@ var flows = []flow{
 	{"boost, optimistic", "PENDING, PAID", simple("boost", "OPTIMISTIC", "item: POST, sats: 7")},
 	{"donation, by hold invoice", "PENDING_HELD, PAID", simple("donate", "PESSIMISTIC", "sats: 21")},
 	{"sent to somebody without a wallet, anonymous", "PENDING_HELD, PAID", receive},
+	{"sent to somebody with a wallet, anonymous: straight there", "PAID, 90000 msat", receiveDirectly},
 	{"an invite redeemed: a gift from the inviter's credits", "10000 msat", redeemInvite},
 
 	{"service killed (SIGKILL) while a payment is held", "PAID", serviceKilled},
@@ -46,6 +49,7 @@ var flows = []flow{
 	{"wrapped zap, refused by the receiver: money back, tried again", "RETRYING, PAID", outgoingFails},
 	{"withdrawal to an invoice; what routing did not cost comes back", "PAID, 21000 msat", withdrawToInvoice},
 	{"withdrawal to a lightning address", "PAID, 34000 msat", withdrawToAddress},
+	{"withdrawal to an open invoice of ours: cancelled, paid inside", "PAID, PAID, 20000 msat", withdrawInside},
 	{"withdrawal with too low a limit for routing", "FAILED, all back", withdrawTooLow},
 	{"two withdrawals of the same invoice at once", "PAID, DUPLICATE", withdrawTwice},
 	{"one of our nodes stopped: the other sends", "PAID, PAID by holdfast", senderStopped},

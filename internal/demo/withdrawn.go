@@ -107,6 +107,39 @@ func withdrawToAddress(ctx context.Context, d *Demo) (string, error) {
 	return d.withdrawAndAwait(ctx, d.savers[0], d.stack.Network.LightningAddress(), new(int64(34)), 10)
 }
 
+// withdrawInside withdraws to somebody's invoice for a zap, which is a plain one of ours. The node takes no payment for
+// it any more, and the zap counts all the same.
+func withdrawInside(ctx context.Context, d *Demo) (string, error) {
+	zap, err := d.late.act(ctx, zapMutation, map[string]any{"item": d.post, "sats": 20, "method": "OPTIMISTIC"})
+	if err != nil {
+		return "", err
+	}
+	_, before, err := d.savers[1].me(ctx)
+	if err != nil {
+		return "", err
+	}
+	a, err := d.savers[1].withdraw(ctx, zap.Invoice.Bolt11, nil, 10)
+	if err != nil {
+		return "", err
+	}
+	last, err := d.savers[1].await(ctx, a, "PAID", "FAILED")
+	if err != nil {
+		return last.State, err
+	}
+	zapped, err := d.late.await(ctx, zap, "PAID", "FAILED")
+	if err != nil {
+		return last.State + ", " + zapped.State, err
+	}
+	_, after, err := d.savers[1].me(ctx)
+	if err != nil {
+		return "", err
+	}
+	if p := <-d.pay(ctx, zap); p.err == nil && p.Settled {
+		return "", errors.New("the invoice was paid a second time")
+	}
+	return fmt.Sprintf("%s, %s, %d msat", last.State, zapped.State, before-after), nil
+}
+
 func withdrawTooLow(ctx context.Context, d *Demo) (string, error) {
 	bolt11, err := d.receiversInvoice(ctx, 55_000)
 	if err != nil {
