@@ -217,7 +217,7 @@ func (c actionsRequeue) Run(ctx context.Context, e *environment) error {
 
 func noSuchAction(id int64, err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("there is no action %d", id)
+		return fmt.Errorf("there is no action %d: holdfast actions list shows those that there are", id)
 	}
 	return err
 }

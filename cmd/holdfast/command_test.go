@@ -80,6 +80,29 @@ func TestConfigPrint(t *testing.T) {
 	}
 }
 
+// Who names what is not there is told where to look (spec 00 §0.2).
+func TestWhatIsNotThereIsNamedWithWhereToLook(t *testing.T) {
+	t.Parallel()
+	env := settings(pgtest.New(t))
+	if code, _, said := command(t, env, "users", "add", "alice"); code != exitOK {
+		t.Fatal(said)
+	}
+	for args, want := range map[string]string{
+		"actions show 99":             "there is no action 99: holdfast actions list",
+		"actions requeue 99":          "there is no action 99: holdfast actions list",
+		"relay show 99":               "action 99 has no outgoing payment: holdfast relay list",
+		"relay requeue 99":            "action 99 has no outgoing payment: holdfast relay list",
+		"users keys bob":              `there is no user "bob": holdfast users add`,
+		"users revoke 99":             "there is no such key, or it was already revoked: holdfast users keys",
+		"users unlink alice 02abcdef": "no wallet of alice has this key: holdfast users wallets alice",
+		"nodes drain mallory":         "holdfast nodes",
+	} {
+		if code, _, said := command(t, env, strings.Fields(args)...); code != exitFailed || !strings.Contains(said, want) {
+			t.Errorf("holdfast %s: exit code %d, %s", args, code, said)
+		}
+	}
+}
+
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

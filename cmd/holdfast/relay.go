@@ -111,7 +111,7 @@ type wholePayment struct {
 func relayOf(ctx context.Context, q *db.Queries, action int64) (db.RelayPayment, error) {
 	row, err := q.GetRelay(ctx, action)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return row, fmt.Errorf("action %d has no outgoing payment", action)
+		return row, fmt.Errorf("action %d has no outgoing payment: holdfast relay list shows those that have one", action)
 	}
 	return row, err
 }

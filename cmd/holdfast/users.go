@@ -33,7 +33,7 @@ func userNamed(ctx context.Context, q *db.Queries, name string) (int64, error) {
 		return 0, err
 	}
 	if len(users) == 0 {
-		return 0, fmt.Errorf("there is no user %q", name)
+		return 0, fmt.Errorf("there is no user %q: holdfast users add makes one", name)
 	}
 	return users[0].ID, nil
 }
@@ -137,7 +137,7 @@ func (c usersRevoke) Run(ctx context.Context, e *environment) error {
 			return err
 		}
 		if n == 0 {
-			return fmt.Errorf("there is no such key, or it was already revoked")
+			return fmt.Errorf("there is no such key, or it was already revoked: holdfast users keys lists those of a user")
 		}
 		return e.print(struct {
 			Revoked bool `json:"revoked"`
@@ -199,7 +199,7 @@ func (c usersUnlink) Run(ctx context.Context, e *environment) error {
 			return err
 		}
 		if n == 0 {
-			return fmt.Errorf("no wallet of %s has this key", c.Name)
+			return fmt.Errorf("no wallet of %[1]s has this key: holdfast users wallets %[1]s lists those that have one", c.Name)
 		}
 		return e.print(struct {
 			Unlinked bool `json:"unlinked"`
