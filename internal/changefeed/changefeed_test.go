@@ -205,6 +205,21 @@ func TestTheConnectionIsMadeAgain(t *testing.T) {
 	wantToken(t, from)
 }
 
+// One of several who watch an action leaves, and the others still hear of it.
+func TestWhoLeavesTakesNobodyAlong(t *testing.T) {
+	t.Parallel()
+	f := New(nil, slog.New(slog.DiscardHandler))
+	ctx, leave := context.WithCancel(t.Context())
+	gone, stays := f.Subscribe(ctx, id), f.Subscribe(t.Context(), id)
+	leave()
+	for range gone { // until it is closed
+	}
+	f.Changed(id)
+	if len(stays) != 1 {
+		t.Error("not woken")
+	}
+}
+
 // Once a restart of the server is noticed, the pool hands out no connection that the restart has ended.
 func TestNoConnectionOfBeforeIsHandedOut(t *testing.T) {
 	t.Parallel()
