@@ -2,10 +2,12 @@ package changefeed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -218,6 +220,57 @@ func TestWhoLeavesTakesNobodyAlong(t *testing.T) {
 	if len(stays) != 1 {
 		t.Error("not woken")
 	}
+}
+
+// What others are told of, they are not told again: a process would tell them of all actions that it has ever seen.
+func TestEachChangeIsToldOnce(t *testing.T) {
+	t.Parallel()
+	f := New(nil, slog.New(slog.DiscardHandler))
+	for _, want := range []int64{1, 2} {
+		f.Changed(want)
+		if told := f.take(); len(told) != 1 || told[0] != want {
+			t.Errorf("told of %d, want %d", told, want)
+		}
+	}
+}
+
+// noted passes on that something was logged.
+type noted chan struct{}
+
+func (n noted) Write(b []byte) (int, error) {
+	n <- struct{}{}
+	return len(b), nil
+}
+
+// A change that could not be told is not the last one.
+func TestAfterAFailureOthersAreToldAgain(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	var away atomic.Bool
+	settings := pool.Config()
+	settings.BeforeConnect = func(context.Context, *pgx.ConnConfig) error {
+		if away.Load() {
+			return errors.New("away")
+		}
+		return nil
+	}
+	own, err := pgxpool.NewWithConfig(t.Context(), settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.Close)
+	failed := make(noted, 10)
+	here := New(own, slog.New(slog.NewTextHandler(failed, nil)))
+	run(t, here)
+	there, _ := running(t, pool)
+	from := there.Subscribe(t.Context(), id)
+	own.Reset()
+	away.Store(true)
+	here.Changed(id)
+	wantToken(t, failed)
+	away.Store(false)
+	here.Changed(id)
+	wantToken(t, from)
 }
 
 // Once a restart of the server is noticed, the pool hands out no connection that the restart has ended.
