@@ -279,20 +279,12 @@ func TestARangeIsArchivedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.zap(2 * few)
 	w.age()
-	settings := w.Pool.Config()
-	settings.ConnConfig.Tracer = &before{words: "hold_action_ranges", first: func() {
+	result, err := w.meanwhile("hold_action_ranges", func() {
 		if other := w.archive(); len(other.Archived) != 2 {
 			t.Errorf("the other one: %+v", other)
 		}
-	}}
-	pool, err := pgxpool.NewWithConfig(w.Ctx, settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	config := w.config()
-	config.Pool = pool
-	if result, err := archive.Run(w.Ctx, config); !errors.Is(err, archive.ErrOther) || len(result.Archived) != 0 {
+	})
+	if !errors.Is(err, archive.ErrOther) || len(result.Archived) != 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	w.wantSound()

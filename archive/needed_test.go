@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/archive"
@@ -183,26 +184,60 @@ func TestOnlyWhatIsAtItsEndIsArchived(t *testing.T) {
 	}
 }
 
-// A range that was at rest when it was looked at, and in which something moves before its rows are taken, stays.
-func TestWhatMovesMeanwhileStays(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.zap(few)
-	w.age()
+// meanwhile archives, and calls first before the statement with these words.
+func (w *world) meanwhile(words string, first func()) (archive.Result, error) {
+	w.Helper()
 	settings := w.Pool.Config()
-	settings.ConnConfig.Tracer = &before{words: "hold_action_ranges", first: func() {
-		w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (3, 1, 5, 7, 'late', $1)`, w.Clock.Now())
-	}}
+	settings.ConnConfig.Tracer = &before{words: words, first: first}
 	pool, err := pgxpool.NewWithConfig(w.Ctx, settings)
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
 	defer pool.Close()
 	config := w.config()
 	config.Pool = pool
-	result, err := archive.Run(w.Ctx, config)
-	if err != nil || len(result.Archived) != 0 || result.Kept == nil || !strings.Contains(result.Kept.Why, "action 3 has changed within") || w.archivedTo() != 0 {
-		t.Errorf("%+v, %v, archived to %d", result, err, w.archivedTo())
+	return archive.Run(w.Ctx, config)
+}
+
+// A range that was at rest when it was looked at, and in which something moves before its rows are taken, stays.
+func TestWhatMovesMeanwhileStays(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{"hold_action_ranges", "freeze_action_range"} {
+		w := newWorld(t)
+		w.zap(few)
+		w.age()
+		result, err := w.meanwhile(words, func() {
+			w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (3, 1, 5, 7, 'late', $1)`, w.Clock.Now())
+		})
+		if err != nil || len(result.Archived) != 0 || result.Kept == nil || !strings.Contains(result.Kept.Why, "action 3 has changed within") || w.archivedTo() != 0 {
+			t.Errorf("before %s: %+v, %v, archived to %d", words, result, err, w.archivedTo())
+		}
+	}
+}
+
+// From the last look at a range until its rows are gone nobody writes to it: what came after the sums were taken would
+// be in no balance.
+func TestNobodyWritesToWhatIsTaken(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{"ArchiveBalances", "ArchiveLosses", "ArchiveActionRange"} {
+		w := newWorld(t)
+		w.zap(few)
+		w.age()
+		result, err := w.meanwhile(words, func() {
+			for table, late := range map[string]string{
+				"posting":        `INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (3, 1, 5, 7, 'late', '2026-01-01')`,
+				"action_history": `INSERT INTO action_history (action_id, to_state, fact, at) VALUES (3, 'PAID', 'INVOICE_SETTLED', '2026-01-01')`,
+			} {
+				var refused *pgconn.PgError
+				if _, err := w.Pool.Exec(w.Ctx, `SET LOCAL lock_timeout = '100ms'; `+late); !errors.As(err, &refused) || refused.Code != "55P03" {
+					t.Errorf("before %s: a late row of %s does not wait: %v", words, table, err)
+				}
+			}
+		})
+		if err != nil || len(result.Archived) != 1 {
+			t.Errorf("before %s: %+v, %v", words, result, err)
+		}
+		w.wantSound()
 	}
 }
 
