@@ -2,6 +2,7 @@ package archive_test
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/archive"
 	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -246,5 +248,36 @@ func TestTheYoungStay(t *testing.T) {
 	t.Parallel()
 	if _, err := archive.Run(t.Context(), archive.Config{OlderThan: archive.MinAge - 1}); !errors.Is(err, archive.ErrTooYoung) {
 		t.Error(err)
+	}
+}
+
+// What was lost stays known after its postings are gone, from the first action of a range to the last.
+func TestLossesStayKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(2 * few)
+	for _, action := range []int64{1, few, few + 1, 2 * few} {
+		w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES ($1, 8, 0, 7, 'lost', $2)`, action, w.Clock.Now())
+		w.exec(`UPDATE account SET balance = balance + CASE id WHEN 8 THEN -7 ELSE 7 END WHERE id IN (0, 8)`)
+	}
+	w.age()
+	losses := func() (all map[int64]int64) {
+		t.Helper()
+		rows, err := db.New(w.Pool).Losses(w.Ctx, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = map[int64]int64{}
+		for _, row := range rows {
+			all[*row.ActionID] = row.Msat
+		}
+		return all
+	}
+	before := losses()
+	if result := w.archive(); len(before) != 4 || len(result.Archived) != 2 {
+		t.Fatalf("%d losses, and archived %+v, kept %+v", len(before), result.Archived, result.Kept)
+	}
+	if after := losses(); !maps.Equal(after, before) {
+		t.Errorf("losses were %v, and are %v", before, after)
 	}
 }
