@@ -173,3 +173,60 @@ func TestNotifications(t *testing.T) {
 		t.Errorf("%+v, %v", heard, err)
 	}
 }
+
+// What an address says of connecting holds, and what it leaves open is bounded.
+func TestConnectingIsBounded(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]time.Duration{"postgres://localhost/x": 10 * time.Second, "postgres://localhost/x?connect_timeout=3": 3 * time.Second} {
+		settings, err := pgxpool.ParseConfig(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dbconn.BoundPool(settings, limit)
+		if got := settings.ConnConfig.ConnectTimeout; got != want {
+			t.Errorf("%s: connecting may take %v, want %v", url, got, want)
+		}
+		if settings.PingTimeout <= 0 {
+			t.Errorf("%s: a silent connection is asked for ever", url)
+		}
+	}
+}
+
+// counts counts statements.
+type counts struct{ begun, ended atomic.Int64 }
+
+func (c *counts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.begun.Add(1)
+	return ctx
+}
+
+func (c *counts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) { c.ended.Add(1) }
+
+// Who watches the statements sees them, and bounds nothing less. Without a limit a statement takes as long as it takes.
+func TestLimitsBesideATracer(t *testing.T) {
+	t.Parallel()
+	database := pgtest.New(t).Config().ConnString()
+	for _, c := range []struct {
+		limit time.Duration
+		ends  error
+	}{{limit, context.DeadlineExceeded}, {0, nil}} {
+		settings, err := pgxpool.ParseConfig(database)
+		if err != nil {
+			t.Fatal(err)
+		}
+		watches := &counts{}
+		settings.ConnConfig.Tracer = watches
+		dbconn.BoundPool(settings, c.limit)
+		pool, err := pgxpool.NewWithConfig(t.Context(), settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		if _, err := pool.Exec(t.Context(), "SELECT pg_sleep(1.5)"); !errors.Is(err, c.ends) {
+			t.Errorf("with a limit of %v: %v", c.limit, err)
+		}
+		if watches.begun.Load() != 1 || watches.ended.Load() != 1 {
+			t.Errorf("with a limit of %v: %d statements were seen to begin, and %d to end", c.limit, watches.begun.Load(), watches.ended.Load())
+		}
+	}
+}
