@@ -1,0 +1,138 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+)
+
+// silent is a store that says nothing while it is silent: its calls last until their callers give them up.
+type silent struct {
+	*lock.Memory
+	now *atomic.Bool
+}
+
+func (s silent) wait(ctx context.Context) error {
+	if !s.now.Load() {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s silent) Enter(ctx context.Context, e lock.Entry) (lock.Entered, error) {
+	if err := s.wait(ctx); err != nil {
+		return lock.Entered{}, err
+	}
+	return s.Memory.Enter(ctx, e)
+}
+
+func (s silent) Touch(ctx context.Context, touches []lock.Touch) (map[string]time.Duration, error) {
+	if err := s.wait(ctx); err != nil {
+		return nil, err
+	}
+	return s.Memory.Touch(ctx, touches)
+}
+
+func (s silent) Release(ctx context.Context, t lock.Ticket) (lock.Released, error) {
+	if err := s.wait(ctx); err != nil {
+		return lock.Released{}, err
+	}
+	return s.Memory.Release(ctx, t)
+}
+
+func (s silent) Leave(ctx context.Context, t lock.Ticket) (lock.Handoff, error) {
+	if err := s.wait(ctx); err != nil {
+		return lock.Handoff{}, err
+	}
+	return s.Memory.Leave(ctx, t)
+}
+
+// TestASilentStoreIsAway: nobody waits for its answer for longer than Patience, and a lease that it does not touch ends when the lock may go to another.
+func TestASilentStoreIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := silent{lock.NewMemory(0), &atomic.Bool{}}
+		const patience, ttl = 5 * time.Second, 20 * time.Second
+		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }},
+			lock.Settings{Patience: patience, Options: lock.Options{TTL: ttl, MaxWait: lock.Unlimited, MaxHold: lock.Unlimited}})
+		held, released := locktest.Acquire(t, l, "held", lock.Options{}), locktest.Acquire(t, l, "released", lock.Options{})
+		store.now.Store(true)
+		for what, call := range map[string]func() error{
+			"an acquisition": func() error { _, err := l.Acquire(context.Background(), "other", lock.Options{}); return err },
+			"a touch":        func() error { return held.Touch(context.Background(), ttl) },
+			"a release":      func() error { return released.Release(context.Background()) },
+		} {
+			begun := time.Now()
+			if err := call(); !errors.Is(err, lock.ErrUnavailable) || time.Since(begun) != patience {
+				t.Errorf("%s, after %v: %v", what, time.Since(begun), err)
+			}
+		}
+		if err := held.Err(); err != nil {
+			t.Errorf("a touch that failed was a loss: %v", err)
+		}
+		<-held.Context().Done()
+		if err := held.Err(); !errors.Is(err, lock.ErrExpired) {
+			t.Errorf("a lease that nobody could touch: %v", err)
+		}
+		store.now.Store(false)
+	})
+}
+
+// untouchable is a store whose touches fail at once while it is away.
+type untouchable struct {
+	*lock.Memory
+	away  *atomic.Bool
+	asked *atomic.Int64
+}
+
+func (s untouchable) Touch(ctx context.Context, touches []lock.Touch) (map[string]time.Duration, error) {
+	if s.asked.Add(1); s.away.Load() {
+		return nil, errAway
+	}
+	return s.Memory.Touch(ctx, touches)
+}
+
+// TestAFailedTouchIsMadeAgain: a store that is away for a moment takes no lease away. It is asked again soon, and not all the time (known failure 35).
+func TestAFailedTouchIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := untouchable{lock.NewMemory(0), &atomic.Bool{}, &atomic.Int64{}}
+		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }},
+			lock.Settings{Options: lock.Options{TTL: 30 * time.Second, MaxHold: lock.Unlimited}})
+		lease := locktest.Acquire(t, l, "k", lock.Options{})
+		store.away.Store(true)
+		<-time.After(25 * time.Second) // the first touch is due after ten
+		if n := store.asked.Load(); n < 10 || n > 20 {
+			t.Errorf("touched %d times in fifteen seconds", n)
+		}
+		store.away.Store(false)
+		<-time.After(time.Hour)
+		locktest.Release(t, lease)
+	})
+}
+
+// TestDoTellsOfALoss: what was done without the lock is not taken for done.
+func TestDoTellsOfALoss(t *testing.T) {
+	t.Parallel()
+	l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return lock.NewMemory(0), nil }}, lock.Settings{})
+	failed := errors.New("failed")
+	for _, own := range []error{nil, failed} {
+		err := l.Do(t.Context(), "k", lock.Options{MaxHold: 50 * time.Millisecond}, func(ctx context.Context, _ *lock.Lease) error {
+			<-ctx.Done()
+			return own
+		})
+		if !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrMaxHold) || own != nil && !errors.Is(err, own) {
+			t.Errorf("told: %v", err)
+		}
+		if err := l.Do(t.Context(), "k", lock.Options{}, func(context.Context, *lock.Lease) error { return own }); err != own {
+			t.Errorf("nothing was lost: %v", err)
+		}
+	}
+}
