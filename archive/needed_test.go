@@ -236,6 +236,9 @@ func TestNobodyWritesToWhatIsTaken(t *testing.T) {
 				}
 			}
 		})
+		if errors.Is(err, archive.ErrBusy) { // of the last step, on a busy machine
+			result, err = w.archive(), nil
+		}
 		if err != nil || len(result.Archived) != 1 {
 			t.Errorf("before %s: %+v, %v", words, result, err)
 		}
