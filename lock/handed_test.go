@@ -1,0 +1,59 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+)
+
+// lateEntry has entries for one key done at once, and tells of them late.
+type lateEntry struct {
+	*lock.Memory
+	key    string
+	answer chan struct{}
+}
+
+func (s lateEntry) Enter(ctx context.Context, e lock.Entry) (lock.Entered, error) {
+	got, err := s.Memory.Enter(ctx, e)
+	if e.Key == s.key {
+		<-s.answer
+	}
+	return got, err
+}
+
+// TestALockThatCameBeforeItsPlaceIsKept: who is handed the lock may hear of it before the answer that only gave them a place. That answer takes nothing back.
+func TestALockThatCameBeforeItsPlaceIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := lock.NewMemory(0)
+		late := lateEntry{store, "k", make(chan struct{})}
+		first := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+		second := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return late, nil }}, lock.Settings{})
+		held, other := locktest.Acquire(t, first, "k", lock.Options{}), locktest.Acquire(t, first, "other", lock.Options{})
+		waits := locktest.Go(t.Context(), second, "other", lock.Options{}) // so that its process is known to live
+		handed := locktest.Go(t.Context(), second, "k", lock.Options{})
+		<-time.After(time.Second)
+		locktest.Release(t, held)
+		synctest.Wait()
+		if len(handed) != 1 {
+			t.Fatal("it was not handed the lock")
+		}
+		lease := (<-handed).Lease
+		close(late.answer)
+		<-time.After(5 * time.Second)
+		if err := lease.Err(); err != nil {
+			t.Errorf("the lease: %v", err)
+		}
+		if _, err := first.TryAcquire(t.Context(), "k", lock.Options{}); !errors.Is(err, lock.ErrBusy) {
+			t.Errorf("another one: %v", err)
+		}
+		locktest.Release(t, lease)
+		locktest.Release(t, other)
+		locktest.Release(t, (<-waits).Lease)
+	})
+}
