@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -469,6 +470,10 @@ func TestFoldsAreDrained(t *testing.T) {
 	}})
 	if len(left) != 2 {
 		t.Error("a fold that fails was not left alone")
+	}
+	var told dto.Metric
+	if err := w.config.Metrics.failures.WithLabelValues("folding of failing").Write(&told); err != nil || told.GetCounter().GetValue() != 1 {
+		t.Errorf("a fold that failed was told of %v times, %v", told.GetCounter().GetValue(), err)
 	}
 }
 

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -160,6 +161,51 @@ func TestEveryKindOfJobIsWorkedOff(t *testing.T) {
 	w.await("all done", func() bool {
 		return w.count(`SELECT count(*) FROM river_job WHERE state = 'completed'`) == len(kinds)+1
 	})
+}
+
+// Deliveries wait in their own queue, stored by the transaction that decided them. One is repeated when it says so, and
+// until it could be looked at, however often.
+func TestDeliveriesAreRepeatedUntilTheyAreOver(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	over := make(chan int64, 10)
+	w := newWorld(t, func(w *world, _ *paidaction.Config) {
+		w.config.Deliver = func(_ context.Context, message int64) (time.Duration, error) {
+			switch calls.Add(1) {
+			case 1:
+				return 0, errors.New("away")
+			case 2:
+				return time.Millisecond, nil
+			}
+			over <- message
+			return 0, nil
+		}
+	})
+	tx, err := w.pool.Begin(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.config.Jobs.(*Queue).InsertDeliveries(w.ctx, tx, 7); err != nil {
+		t.Fatal(err)
+	}
+	const ours = `SELECT count(*) FROM river_job WHERE kind = 'delivery'`
+	if n := w.count(ours); n != 0 {
+		t.Errorf("%d are seen before the commit", n)
+	}
+	if err := tx.Commit(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.count(ours+` AND queue = 'deliveries' AND max_attempts = $1 AND args = '{"message": 7}' AND unique_key IS NULL`, maxAttempts); n != 1 {
+		t.Errorf("%d are stored as they should be", n)
+	}
+	w.started()
+	if message := <-over; message != 7 {
+		t.Errorf("message %d was delivered", message)
+	}
+	w.await("the end of the job", func() bool { return w.count(ours+` AND state = 'completed'`) == 1 })
+	if n := calls.Load(); n != 3 {
+		t.Errorf("delivered %d times", n)
+	}
 }
 
 func TestQueue(t *testing.T) {
