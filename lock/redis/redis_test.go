@@ -104,6 +104,12 @@ func TestFlushedMidHold(t *testing.T) {
 		t.Errorf("its release: %v", err)
 	}
 	locktest.Release(t, r.Lease)
+	// They are counted on from there: not by the clocks of processes, of which one is behind.
+	after := locktest.Acquire(t, l, "k", lock.Options{})
+	if after.Fence() != r.Lease.Fence()+1 {
+		t.Errorf("fence %d after %d", after.Fence(), r.Lease.Fence())
+	}
+	locktest.Release(t, after)
 }
 
 // A lease that Redis has forgotten, because it ran out a moment before its holder said that it is over, goes on to who waits with that word, and not only once they
