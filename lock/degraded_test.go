@@ -32,7 +32,8 @@ var (
 	open    = lock.Options{FailOpen: true}
 )
 
-// TestWithoutTheStoreOneGoesOnAtATime is known failure 33, within a process. Only those go on who may, and what they have says what it is.
+// TestWithoutTheStoreOneGoesOnAtATime is known failure 33, within a process. Only those go on who may, and what they
+// have says what it is.
 func TestWithoutTheStoreOneGoesOnAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

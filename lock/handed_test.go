@@ -26,7 +26,8 @@ func (s lateEntry) Enter(ctx context.Context, e lock.Entry) (lock.Entered, error
 	return got, err
 }
 
-// TestALockThatCameBeforeItsPlaceIsKept: who is handed the lock may hear of it before the answer that only gave them a place. That answer takes nothing back.
+// TestALockThatCameBeforeItsPlaceIsKept: who is handed the lock may hear of it before the answer that only gave them a
+// place. That answer takes nothing back.
 func TestALockThatCameBeforeItsPlaceIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -54,7 +54,8 @@ func (s silent) Leave(ctx context.Context, t lock.Ticket) (lock.Handoff, error) 
 	return s.Memory.Leave(ctx, t)
 }
 
-// TestASilentStoreIsAway: nobody waits for its answer for longer than Patience, and a lease that it does not touch ends when the lock may go to another.
+// TestASilentStoreIsAway: nobody waits for its answer for longer than Patience, and a lease that it does not touch ends
+// when the lock may go to another.
 func TestASilentStoreIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,7 +100,8 @@ func (s untouchable) Touch(ctx context.Context, touches []lock.Touch) (map[strin
 	return s.Memory.Touch(ctx, touches)
 }
 
-// TestAFailedTouchIsMadeAgain: a store that is away for a moment takes no lease away. It is asked again soon, and not all the time (known failure 35).
+// TestAFailedTouchIsMadeAgain: a store that is away for a moment takes no lease away. It is asked again soon, and not
+// all the time (known failure 35).
 func TestAFailedTouchIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@ package gather_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +13,7 @@ import (
 
 // gate is an item that is under way until its end.
 type gate struct {
-	begun bool
+	begun atomic.Bool
 	end   chan struct{}
 }
 
@@ -77,7 +78,7 @@ func TestNobodyWaitsLongerThanPatience(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := patient{t, gather.New(2, 10, func(_ context.Context, all []*gate) {
 					for _, g := range all {
-						g.begun = true
+						g.begun.Store(true)
 						<-g.end
 					}
 				})}
@@ -86,19 +87,19 @@ func TestNobodyWaitsLongerThanPatience(t *testing.T) {
 				before(p)
 				one := p.asks(t.Context())
 				pass(patience - 1)
-				if one.begun {
+				if one.begun.Load() {
 					t.Error("one began early")
 				}
-				if pass(1); !one.begun {
+				if pass(1); !one.begun.Load() {
 					t.Fatal("one waits for the stuck one")
 				}
 				next := p.asks(t.Context())
 				pass(2 * patience)
-				if next.begun {
+				if next.begun.Load() {
 					t.Error("there was no place")
 				}
 				p.ends(one)
-				if pass(patience); !next.begun {
+				if pass(patience); !next.begun.Load() {
 					t.Fatal("a place has become free, and the next one still waits")
 				}
 				p.ends(next, stuck)
