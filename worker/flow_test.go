@@ -503,6 +503,25 @@ func TestChoresAreDoneAgainAndAgain(t *testing.T) {
 	}
 }
 
+// A turn of a chore has an end, which the chore may have set.
+func TestATurnHasAnEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, err := New(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[time.Duration]time.Duration{0: time.Minute, time.Hour: time.Hour, time.Second: time.Second} {
+		begun := time.Now()
+		one.Turn(t.Context(), Chore{Limit: limit, Do: func(ctx context.Context) error {
+			if end, limited := ctx.Deadline(); !limited || end.Before(begun.Add(want)) || end.After(time.Now().Add(want)) {
+				t.Errorf("a turn with the limit %v may last for %v", limit, end.Sub(begun))
+			}
+			return nil
+		}})
+	}
+}
+
 func TestBalancesAreFolded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world, _ *paidaction.Config) {

@@ -164,17 +164,22 @@ func TestEveryKindOfJobIsWorkedOff(t *testing.T) {
 }
 
 // Deliveries wait in their own queue, stored by the transaction that decided them. One is repeated when it says so, and
-// until it could be looked at, however often.
+// until it could be looked at: soon, however often it was tried before, and for half a minute each time (spec 01 §1.3).
 func TestDeliveriesAreRepeatedUntilTheyAreOver(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
 	over := make(chan int64, 10)
 	w := newWorld(t, func(w *world, _ *paidaction.Config) {
-		w.config.Deliver = func(_ context.Context, message int64) (time.Duration, error) {
+		w.config.Deliver = func(ctx context.Context, message int64) (time.Duration, error) {
+			if end, limited := ctx.Deadline(); !limited || time.Until(end) > 30*time.Second {
+				t.Errorf("it may last until %v", end)
+			}
 			switch calls.Add(1) {
 			case 1:
-				return 0, errors.New("away")
+				panic("broken")
 			case 2:
+				return 0, errors.New("away")
+			case 3:
 				return time.Millisecond, nil
 			}
 			over <- message
@@ -198,12 +203,14 @@ func TestDeliveriesAreRepeatedUntilTheyAreOver(t *testing.T) {
 	if n := w.count(ours+` AND queue = 'deliveries' AND max_attempts = $1 AND args = '{"message": 7}' AND unique_key IS NULL`, maxAttempts); n != 1 {
 		t.Errorf("%d are stored as they should be", n)
 	}
+	w.count(`WITH tried AS (UPDATE river_job SET attempt = 10, errors = array_fill('{}'::jsonb, ARRAY[10]) RETURNING id) SELECT count(*) FROM tried`)
 	w.started()
+	w.await("the delivery", func() bool { return len(over) == 1 })
 	if message := <-over; message != 7 {
 		t.Errorf("message %d was delivered", message)
 	}
 	w.await("the end of the job", func() bool { return w.count(ours+` AND state = 'completed'`) == 1 })
-	if n := calls.Load(); n != 3 {
+	if n := calls.Load(); n != 4 {
 		t.Errorf("delivered %d times", n)
 	}
 }
