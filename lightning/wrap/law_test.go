@@ -30,7 +30,7 @@ func facts(t *rapid.T) Facts {
 	}
 	f.Requested = f.Inner.Amount + near("truncated", 999)
 	f.Outer = f.Inner.Amount + near("above inner", 50_000_000)
-	f.Route.Fee = near("fee", int64(Settings{}.Budget(f.Outer, f.Inner.Amount)))
+	f.Route.Fee = near("fee", int64(budget(f.Outer, f.Inner.Amount)))
 	f.Route.Height = f.Chain.Height + f.Inner.CLTVDelta + blocks("route", 700)
 	f.Held.Received = f.Outer + near("received", 1_000)
 	f.Held.ExpiryHeight = f.Chain.Height + f.Inner.CLTVDelta + 60 + blocks("held for", 1_000)
@@ -59,7 +59,7 @@ func TestBudgetIsNeverMoreThanIsThere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		outer := paidaction.Msat(rapid.Int64Range(0, 1<<62).Draw(t, "outer"))
 		inner := paidaction.Msat(rapid.Int64Range(0, 1<<62).Draw(t, "inner"))
-		budget := Settings{}.Budget(outer, inner)
+		budget := budget(outer, inner)
 		if budget < 0 || inner <= outer && inner+budget > outer || inner > outer && budget != 0 {
 			t.Fatalf("%d of %d above %d", budget, outer, inner)
 		}
@@ -106,7 +106,7 @@ func TestWindowsNestWhenWrapped(t *testing.T) {
 		}
 		// If paid at once, the outer leaves what the route needs.
 		f.Held.ExpiryHeight, f.OuterCLTV = f.Chain.Height+terms.CLTVDelta, terms.CLTVDelta
-		if left := (Settings{}).InnerCLTV(f); left < f.Route.Height-f.Chain.Height {
+		if left := (Settings{}).innerCLTV(f); left < f.Route.Height-f.Chain.Height {
 			t.Fatalf("%d blocks are left of %d", left, f.Route.Height-f.Chain.Height)
 		}
 		return true

@@ -54,8 +54,8 @@ const (
 type Rule struct {
 	Code  Code
 	At    Stage
-	Holds func(Settings, Facts) bool // the settings have their defaults
-	Why   string                     // what is wrong if it is broken
+	Holds func(Settings, Facts) bool
+	Why   string // what is wrong if it is broken
 }
 
 // Rules are all rules of spec 03 §3.2 that can be checked from facts, in the order in which they are checked. The
@@ -84,9 +84,9 @@ var Rules = []Rule{
 		"it locks money for more blocks than our node allows"},
 	{"UNKNOWN_FEATURE", always, func(_ Settings, f Facts) bool { return !slices.ContainsFunc(f.Inner.Features, unknown) },
 		"the invoice asks for a feature that our node does not know"},
-	{"TOO_SMALL", always, func(s Settings, f Facts) bool { return f.Inner.Amount == 0 || f.Inner.Amount >= s.MinAmount },
+	{"TOO_SMALL", always, func(_ Settings, f Facts) bool { return f.Inner.Amount == 0 || f.Inner.Amount >= minAmount },
 		"the amount is too small to be worth a route"},
-	{"TOO_LARGE", always, func(s Settings, f Facts) bool { return f.Inner.Amount <= s.MaxAmount },
+	{"TOO_LARGE", always, func(_ Settings, f Facts) bool { return f.Inner.Amount <= maxAmount },
 		"the amount is larger than what we let one payment bind"},
 	{"ABOVE_REQUEST", always, func(_ Settings, f Facts) bool { return f.Inner.Amount <= f.Requested },
 		"the receiver asks for more than they are to get"},
@@ -99,13 +99,13 @@ var Rules = []Rule{
 	{"HASH_USED", always, func(_ Settings, f Facts) bool { return !f.HashUsed },
 		"a payment with this hash exists: its preimage may be known, and would take the outer without paying the receiver"},
 
-	{"LOCKS_TOO_LONG", Asked, func(s Settings, f Facts) bool { return f.Inner.Locks()+uint64(s.CLTVMargin) <= uint64(s.MaxOuterCLTV) },
+	{"LOCKS_TOO_LONG", Asked, func(s Settings, f Facts) bool { return f.Inner.Locks()+uint64(s.cltvMargin()) <= MaxOuterCLTV },
 		"every route to it locks money for too many blocks; a probe would already"},
-	{"HINTS_TOO_DEAR", Asked, func(s Settings, f Facts) bool { return f.Inner.HintsFee <= s.Budget(f.Outer, f.Inner.Amount) },
+	{"HINTS_TOO_DEAR", Asked, func(_ Settings, f Facts) bool { return f.Inner.HintsFee <= budget(f.Outer, f.Inner.Amount) },
 		"what its hints charge is more than the budget; a probe would already lock it"},
-	{"EXPIRES_SOON", Asked, func(s Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) >= s.MinExpiryLeft },
+	{"EXPIRES_SOON", Asked, func(_ Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) >= minExpiryLeft },
 		"the invoice expires too soon to find a route, be paid and be forwarded"},
-	{"OUTER_TOO_SHORT", Routed, func(s Settings, f Facts) bool { return s.OuterExpiry(f.Inner.Expires, f.Now) >= s.MinOuterLife },
+	{"OUTER_TOO_SHORT", Routed, func(_ Settings, f Facts) bool { return outerExpiry(f.Inner.Expires, f.Now) >= minOuterLife },
 		"too little time is left for the payer; and LND reads 0 as a day"},
 
 	{"NODE_BEHIND", Routed | Held, func(_ Settings, f Facts) bool { return f.Chain.Synced },
@@ -113,9 +113,9 @@ var Rules = []Rule{
 	{"ROUTE_IMPOSSIBLE", Routed, func(_ Settings, f Facts) bool {
 		return f.Route.Fee >= 0 && above(f.Route.Height, f.Chain.Height) >= f.Inner.CLTVDelta
 	}, "the route ends before the invoice allows it to: a failed probe returns zeros"},
-	{"ROUTE_TOO_DEAR", Routed, func(s Settings, f Facts) bool { return f.Route.Fee <= s.Budget(f.Outer, f.Inner.Amount) },
+	{"ROUTE_TOO_DEAR", Routed, func(_ Settings, f Facts) bool { return f.Route.Fee <= budget(f.Outer, f.Inner.Amount) },
 		"the route costs more than the budget: a receiver could drain us through a node of theirs"},
-	{"LOCKED_TOO_LONG", Routed, func(s Settings, f Facts) bool { return s.OuterCLTV(f.Route, f.Chain.Height) <= s.MaxOuterCLTV },
+	{"LOCKED_TOO_LONG", Routed, func(s Settings, f Facts) bool { return s.OuterCLTV(f.Route, f.Chain.Height) <= MaxOuterCLTV },
 		"the payer's money would be locked for too many blocks"},
 
 	{NotHeld, Held, func(_ Settings, f Facts) bool { return f.Held.State == paidaction.InvoiceAccepted },
@@ -128,7 +128,7 @@ var Rules = []Rule{
 		"routing could cost more than the outer has above the inner"},
 	{BlocksShort, Held, func(s Settings, f Facts) bool { return !s.Late(f) },
 		"too few blocks are left: the receiver could take the inner after we have lost the outer"},
-	{"EXPIRED", Held, func(s Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) > s.AttemptTimeout },
+	{"EXPIRED", Held, func(_ Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) > attemptTimeout },
 		"the invoice expires before the last attempt to pay it"},
 }
 
@@ -165,7 +165,7 @@ type Violation struct {
 
 func (v *Violation) Error() string { return string(v.Code) + ": " + v.Why }
 
-// check returns the first broken rule of a stage, as an error. s has its defaults.
+// check returns the first broken rule of a stage, as an error.
 func (s Settings) check(stage Stage, f Facts) error {
 	for _, r := range Rules {
 		if r.At&stage != 0 && !r.Holds(s, f) {

@@ -22,89 +22,76 @@ type Terms struct {
 
 // CheckInner checks whether an invoice of the receiver's wallet may be wrapped. Chain, Route, Held and Budget are not
 // needed yet.
-func (s Settings) CheckInner(f Facts) error { return s.withDefaults().check(Asked, f) }
+func (s Settings) CheckInner(f Facts) error { return s.check(Asked, f) }
 
 // CheckAlone checks whether an invoice may be paid without an outer.
 func (s Settings) CheckAlone(inner paidaction.Bolt11) error {
-	return s.withDefaults().check(Alone, Facts{Inner: inner})
+	return s.check(Alone, Facts{Inner: inner})
 }
 
 // Probe is the request for a route to the receiver, to be made after CheckInner. bolt11 is the receiver's invoice. What
 // a probe locks keeps to the same limits as the route itself.
 func (s Settings) Probe(bolt11 string, f Facts) paidaction.RouteRequest {
-	s = s.withDefaults()
-	return paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: s.Budget(f.Outer, f.Inner.Amount), CLTVLimit: above(s.MaxOuterCLTV, s.CLTVMargin)}
+	return paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: budget(f.Outer, f.Inner.Amount), CLTVLimit: above(MaxOuterCLTV, s.cltvMargin())}
 }
 
 // Wrap returns the terms of the outer, for a route that the node estimated a moment ago. Held and Budget are not needed
 // yet.
 func (s Settings) Wrap(f Facts) (Terms, error) {
-	s = s.withDefaults()
 	if err := s.check(Routed, f); err != nil {
 		return Terms{}, err
 	}
 	return Terms{
-		Expiry: s.OuterExpiry(f.Inner.Expires, f.Now), CLTVDelta: s.OuterCLTV(f.Route, f.Chain.Height),
-		Budget: s.Budget(f.Outer, f.Inner.Amount),
+		Expiry: outerExpiry(f.Inner.Expires, f.Now), CLTVDelta: s.OuterCLTV(f.Route, f.Chain.Height),
+		Budget: budget(f.Outer, f.Inner.Amount),
 	}, nil
 }
 
 // Forward returns the payment of the inner; bolt11 is its invoice. Call it right before sending the payment, with the
 // outer looked up after FORWARDING was committed. Route is no longer needed: the limits bind the node.
 func (s Settings) Forward(bolt11 string, f Facts) (paidaction.PaymentRequest, error) {
-	s = s.withDefaults()
 	if err := s.check(Held, f); err != nil {
 		return paidaction.PaymentRequest{}, err
 	}
-	return paidaction.PaymentRequest{
-		Bolt11: bolt11, FeeLimit: f.Budget, Timeout: s.AttemptTimeout, MaxParts: s.MaxParts,
-		CLTVLimit: s.InnerCLTV(f),
-	}, nil
+	return paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: f.Budget, Timeout: attemptTimeout, CLTVLimit: s.innerCLTV(f)}, nil
 }
 
-// Budget is what routing may cost: a share of the outer, but at least MinBudget, and never more than the outer minus
+// budget is what routing may cost: a share of the outer, but at least minBudget, and never more than the outer minus
 // the inner.
-func (s Settings) Budget(outer, inner paidaction.Msat) paidaction.Msat {
-	s = s.withDefaults()
-	pct := paidaction.Msat(s.BudgetPct)
-	share := outer/100*pct + outer%100*pct/100
-	return max(min(max(share, s.MinBudget), outer-inner), 0)
+func budget(outer, inner paidaction.Msat) paidaction.Msat {
+	share := outer/100*budgetPct + outer%100*budgetPct/100
+	return max(min(max(share, minBudget), outer-inner), 0)
 }
 
-// OuterExpiry is how long the payer has, in whole seconds: the inner outlives the outer by ExpiryMargin. It is zero or
+// outerExpiry is how long the payer has, in whole seconds: the inner outlives the outer by expiryMargin. It is zero or
 // less if the inner expires too soon.
-func (s Settings) OuterExpiry(innerExpires, now time.Time) time.Duration {
-	s = s.withDefaults()
-	return (min(innerExpires.Sub(now), s.MaxOuterLife) - s.ExpiryMargin).Truncate(time.Second)
+func outerExpiry(innerExpires, now time.Time) time.Duration {
+	return (min(innerExpires.Sub(now), maxOuterLife) - expiryMargin).Truncate(time.Second)
 }
 
 // OuterCLTV is the final CLTV of the outer: the blocks for which the route locks our money, counted from the present
-// height, plus CLTVMargin.
+// height, plus the margin.
 func (s Settings) OuterCLTV(r paidaction.Route, height uint32) uint32 {
-	s = s.withDefaults()
-	blocks := min(above(r.Height, height), math.MaxUint32-s.CLTVMargin)
-	return max(blocks+s.CLTVMargin, s.MinOuterCLTV)
+	return min(above(r.Height, height), math.MaxUint32-s.cltvMargin()) + s.cltvMargin()
 }
 
-// InnerCLTV is for how many blocks our money may be locked while the outer is held: CLTVMargin less than the payer's
+// innerCLTV is for how many blocks our money may be locked while the outer is held: the margin less than the payer's
 // money is. For the payer's money we count the blocks that the parts of the outer have left, but no more than they were
 // required to have.
 //
 // What the parts show is no safe limit. A payer may lock a part for longer. And anybody who knows the preimage, as the
 // receiver does, can add parts to a held outer, each with only as many blocks as the outer asks for (keysend: LND's
 // updateLegacy then asks for no payment address). LND gives the whole outer back for the first part that runs short;
-// and after a part has gone back on chain, it calls the outer settled all the same. PaddingCLTV is included because
+// and after a part has gone back on chain, it calls the outer settled all the same. paddingCLTV is included because
 // senders add it to what they are asked for.
-func (s Settings) InnerCLTV(f Facts) uint32 {
-	s = s.withDefaults()
-	return above(min(above(f.Held.ExpiryHeight, f.Chain.Height), f.OuterCLTV+s.PaddingCLTV), s.CLTVMargin)
+func (s Settings) innerCLTV(f Facts) uint32 {
+	return above(min(above(f.Held.ExpiryHeight, f.Chain.Height), f.OuterCLTV+paddingCLTV), s.cltvMargin())
 }
 
 // Late reports whether too few blocks are left to pay the inner while the outer is held. Of Inner only its final CLTV
 // is needed.
 func (s Settings) Late(f Facts) bool {
-	s = s.withDefaults()
-	return above(s.InnerCLTV(f), s.PaddingCLTV) <= f.Inner.CLTVDelta
+	return above(s.innerCLTV(f), paddingCLTV) <= f.Inner.CLTVDelta
 }
 
 // above is a - b, or 0 if b is larger.

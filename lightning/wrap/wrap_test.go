@@ -135,11 +135,11 @@ func TestFiguresAreExact(t *testing.T) {
 		"a sat at least":       {10 * sat, 7 * sat, sat},
 		"no more than is left": {10 * sat, 9_500, 500},
 	} {
-		if got := (Settings{}).Budget(c.outer, c.inner); got != c.budget {
+		if got := budget(c.outer, c.inner); got != c.budget {
 			t.Errorf("%s: %d msat, want %d", name, got, c.budget)
 		}
 	}
-	if got := (Settings{}).OuterExpiry(now.Add(301*time.Second-1), now); got != 180*time.Second {
+	if got := outerExpiry(now.Add(301*time.Second-1), now); got != 180*time.Second {
 		t.Errorf("the payer has %s", got)
 	}
 	// The budget set when the outer was made is smaller than its share if the rest is promised to others.
@@ -169,7 +169,7 @@ func TestEveryRuleViolatedAlone(t *testing.T) {
 					t.Errorf("%s, case %d, stage %b: the answer is %q", rule.Code, i, stage, got)
 				}
 				for _, other := range Rules {
-					if other.At&stage != 0 && other.Code != rule.Code && !other.Holds(Settings{}.withDefaults(), f) {
+					if other.At&stage != 0 && other.Code != rule.Code && !other.Holds(Settings{}, f) {
 						t.Errorf("%s, case %d, stage %b breaks %s too", rule.Code, i, stage, other.Code)
 					}
 				}
@@ -199,8 +199,8 @@ func TestRulesAreCheckedAgainBeforePaying(t *testing.T) {
 
 func TestOuterCLTVIsNeverLessThanTheEngineNeeds(t *testing.T) {
 	t.Parallel()
-	s := Settings{CLTVMargin: 10, MinOuterCLTV: 60}
-	for _, c := range []struct{ route, want uint32 }{{900_000, 60}, {900_050, 60}, {900_051, 61}, {math.MaxUint32, math.MaxUint32 - 900_000 + 10}} {
+	s := Settings{MinOuterCLTV: 100}
+	for _, c := range []struct{ route, want uint32 }{{899_999, 100}, {900_000, 100}, {900_001, 101}, {math.MaxUint32, math.MaxUint32 - 900_000 + 100}} {
 		if got := s.OuterCLTV(paidaction.Route{Height: c.route}, 900_000); got != c.want {
 			t.Errorf("a route to %d: %d, not %d", c.route, got, c.want)
 		}
@@ -217,7 +217,7 @@ func TestTheInnerEndsBeforeTheOuterIsGivenBack(t *testing.T) {
 	for least, margin := range map[uint32]uint32{0: 80, 54: 80, 80: 80, 136: 136} {
 		s := Settings{MinOuterCLTV: least}
 		outer := s.OuterCLTV(paidaction.Route{Height: 900_200}, 900_000)
-		if inner := s.InnerCLTV(Facts{Held: paidaction.NodeInvoice{ExpiryHeight: 900_000 + outer}, OuterCLTV: outer, Chain: paidaction.Chain{Height: 900_000}}); outer != 200+margin || inner != 200 {
+		if inner := s.innerCLTV(Facts{Held: paidaction.NodeInvoice{ExpiryHeight: 900_000 + outer}, OuterCLTV: outer, Chain: paidaction.Chain{Height: 900_000}}); outer != 200+margin || inner != 200 {
 			t.Errorf("with at least %d: the outer is held for %d blocks and the inner for %d", least, outer, inner)
 		}
 	}
