@@ -69,7 +69,6 @@ type Settings struct {
 	CLTVDelta       uint32        // final CLTV of invoices in blocks; default 80
 	HoldExpiryDelta uint32        // LND's holdexpirydelta: it gives a held payment back this many blocks early; default 18
 	SafetyBlocks    uint32        // our distance from that, in blocks; default 12
-	AlarmBlocks     uint32        // how many blocks before the safety height the alarm is raised; default 24
 	RetryWindow     time.Duration // how long a failed action may be retried; default 1 hour
 	MaxAttempts     int           // per genesis; default 5
 	MaxPrepared     int           // how many of these are prepared without being asked for; default 3
@@ -91,7 +90,6 @@ func (s *Settings) defaults() error {
 	s.CLTVDelta = cmp.Or(s.CLTVDelta, 80)
 	s.HoldExpiryDelta = cmp.Or(s.HoldExpiryDelta, 18)
 	s.SafetyBlocks = cmp.Or(s.SafetyBlocks, 12)
-	s.AlarmBlocks = cmp.Or(s.AlarmBlocks, 24)
 	s.MaxAttempts = cmp.Or(s.MaxAttempts, 5)
 	s.MaxPending = cmp.Or(s.MaxPending, 100)
 	s.SweepWorkers = cmp.Or(s.SweepWorkers, 8)

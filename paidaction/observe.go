@@ -208,11 +208,3 @@ func (e *Engine) reveal(ctx context.Context, node Node, pa *PaidAction) (NodeInv
 	}
 	return inv, nil
 }
-
-// AlarmHeight is the height from which a held payment with this safety height is worth an alarm.
-func (e *Engine) AlarmHeight(safety uint32) uint32 {
-	if safety < e.Settings.AlarmBlocks {
-		return 0
-	}
-	return safety - e.Settings.AlarmBlocks
-}

@@ -24,27 +24,25 @@ func (l *Listener) workOffHeights(ctx context.Context) error {
 	}
 }
 
+// alarmBlocks is how many blocks before the safety height of a held payment the alarm is raised.
+const alarmBlocks = 24
+
 // OnHeight stores a job for every held payment whose safety height is reached, and raises the alarm for those close to
 // it (spec 01 §1.5). It may be repeated.
 func (l *Listener) OnHeight(ctx context.Context, height uint32) error {
 	near := 0
 	err := l.inTx(ctx, func(q *db.Queries, tx pgx.Tx) error {
-		near = 0
 		if err := q.MoveHeight(ctx, db.MoveHeightParams{Node: l.node, Height: int32(height)}); err != nil {
 			return fmt.Errorf("store the height: %w", err)
 		}
-		rows, err := q.ActionsDueAtHeight(ctx, db.ActionsDueAtHeightParams{
-			Height: new(int32(height + l.Engine.Settings.AlarmBlocks)), Node: l.node})
+		rows, err := q.ActionsDueAtHeight(ctx, db.ActionsDueAtHeightParams{Height: new(int32(height + alarmBlocks)), Node: l.node})
 		if err != nil {
 			return fmt.Errorf("find held payments near their safety height: %w", err)
 		}
+		near = len(rows)
 		var due []paidaction.Job
 		for _, row := range rows {
 			safety := uint32(*row.DeadlineHeight)
-			if height < l.Engine.AlarmHeight(safety) {
-				continue
-			}
-			near++
 			l.Log.ErrorContext(ctx, "ALARM: a held payment is close to its safety height and not settled", "action", row.ID,
 				"node", l.node, "height", height, "safety_height", safety)
 			if height >= safety {
