@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,12 +35,16 @@ const (
 	stopLimit = 10 * time.Second
 )
 
+// How many jobs of a sort run at a time in one process.
+const (
+	moneyJobs    = 32
+	effectJobs   = 16
+	attemptJobs  = 16 // wallets can block each for half a minute
+	deliveryJobs = 64 // shared between the owners of the servers
+)
+
 // Settings bound the work. The zero value of each field stands for its default.
 type Settings struct {
-	MoneyJobs    int           // money jobs running in this process; default 32
-	EffectJobs   int           // the same for side effects; default 16
-	Attempts     int           // the same for next attempts; wallets can block each for half a minute; default 16
-	Deliveries   int           // the same for messages to foreign servers, shared between their owners; default 64
 	OverdueEvery time.Duration // between sweeps of overdue actions; default 1 second
 	SweepEvery   time.Duration // between sweeps of every open action; default 30 seconds
 	FoldEvery    time.Duration // between rounds of folding; default 1 second
@@ -48,30 +53,11 @@ type Settings struct {
 }
 
 func (s Settings) defaults() Settings {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d <= 0 {
-			*d = v
-		}
-	}
-	set(&s.OverdueEvery, time.Second)
-	set(&s.SweepEvery, 30*time.Second)
-	set(&s.FoldEvery, time.Second)
-	set(&s.CheckEvery, 5*time.Second)
-	if s.MoneyJobs <= 0 {
-		s.MoneyJobs = 32
-	}
-	if s.Direct == 0 {
-		s.Direct = 32
-	}
-	if s.EffectJobs <= 0 {
-		s.EffectJobs = 16
-	}
-	if s.Attempts <= 0 {
-		s.Attempts = 16
-	}
-	if s.Deliveries <= 0 {
-		s.Deliveries = 64
-	}
+	s.OverdueEvery = cmp.Or(s.OverdueEvery, time.Second)
+	s.SweepEvery = cmp.Or(s.SweepEvery, 30*time.Second)
+	s.FoldEvery = cmp.Or(s.FoldEvery, time.Second)
+	s.CheckEvery = cmp.Or(s.CheckEvery, 5*time.Second)
+	s.Direct = cmp.Or(s.Direct, 32)
 	return s
 }
 
@@ -207,12 +193,12 @@ func (w *Worker) runJobs(ctx context.Context) error {
 	}
 	defer pool.Close()
 	queues := map[string]river.QueueConfig{
-		moneyQueue:   {MaxWorkers: w.Settings.MoneyJobs, FetchCooldown: moneyCooldown, FetchPollInterval: moneyPoll},
-		effectQueue:  {MaxWorkers: w.Settings.EffectJobs, FetchCooldown: effectCooldown, FetchPollInterval: effectPoll},
-		attemptQueue: {MaxWorkers: w.Settings.Attempts, FetchCooldown: foreignCooldown, FetchPollInterval: foreignPoll},
+		moneyQueue:   {MaxWorkers: moneyJobs, FetchCooldown: moneyCooldown, FetchPollInterval: moneyPoll},
+		effectQueue:  {MaxWorkers: effectJobs, FetchCooldown: effectCooldown, FetchPollInterval: effectPoll},
+		attemptQueue: {MaxWorkers: attemptJobs, FetchCooldown: foreignCooldown, FetchPollInterval: foreignPoll},
 	}
 	if w.Deliver != nil {
-		queues[deliveryQueue] = river.QueueConfig{MaxWorkers: w.Settings.Deliveries, FetchCooldown: foreignCooldown, FetchPollInterval: foreignPoll}
+		queues[deliveryQueue] = river.QueueConfig{MaxWorkers: deliveryJobs, FetchCooldown: foreignCooldown, FetchPollInterval: foreignPoll}
 	}
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Logger:                      quiet(w.Log),
