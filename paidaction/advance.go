@@ -338,7 +338,7 @@ func (e *Engine) deadlineAfter(s State, now time.Time) *time.Time {
 	case s == Forwarding:
 		return new(now.Add(e.Settings.InvoiceExpiry))
 	case s.OwesCall():
-		return new(now.Add(e.Settings.CallTimeout))
+		return new(now.Add(callTimeout))
 	}
 	return nil
 }

@@ -61,17 +61,20 @@ type Hooks struct {
 	Beside Beside // default InGoroutine
 }
 
+const (
+	callTimeout = 30 * time.Second // how long a state that owes a call may last
+	retryWindow = time.Hour        // how long a failed action may be retried
+	maxAttempts = 5                // per genesis
+	maxPrepared = 3                // how many of these are prepared without being asked for
+)
+
 // Settings bound what the engine does. The zero value of each field stands for its default.
 type Settings struct {
 	InvoiceExpiry   time.Duration // how long a payer has; default 10 minutes
 	IssueTimeout    time.Duration // when an invoice that was never issued fails; default 30 seconds
-	CallTimeout     time.Duration // how long a state that owes a call may last; default 30 seconds
 	CLTVDelta       uint32        // final CLTV of invoices in blocks; default 80
 	HoldExpiryDelta uint32        // LND's holdexpirydelta: it gives a held payment back this many blocks early; default 18
 	SafetyBlocks    uint32        // our distance from that, in blocks; default 12
-	RetryWindow     time.Duration // how long a failed action may be retried; default 1 hour
-	MaxAttempts     int           // per genesis; default 5
-	MaxPrepared     int           // how many of these are prepared without being asked for; default 3
 	MaxPending      int64         // open invoices per payer, and per address of anonymous payers; default 100
 	SweepWorkers    int           // actions that a sweep looks at concurrently; default 8
 	MaxGroup        int           // actions paid from balances in one transaction; 1: each has its own; default 32
@@ -85,22 +88,17 @@ type Settings struct {
 func (s *Settings) defaults() error {
 	s.InvoiceExpiry = cmp.Or(s.InvoiceExpiry, 10*time.Minute)
 	s.IssueTimeout = cmp.Or(s.IssueTimeout, 30*time.Second)
-	s.CallTimeout = cmp.Or(s.CallTimeout, 30*time.Second)
-	s.RetryWindow = cmp.Or(s.RetryWindow, time.Hour)
 	s.CLTVDelta = cmp.Or(s.CLTVDelta, 80)
 	s.HoldExpiryDelta = cmp.Or(s.HoldExpiryDelta, 18)
 	s.SafetyBlocks = cmp.Or(s.SafetyBlocks, 12)
-	s.MaxAttempts = cmp.Or(s.MaxAttempts, 5)
 	s.MaxPending = cmp.Or(s.MaxPending, 100)
 	s.SweepWorkers = cmp.Or(s.SweepWorkers, 8)
 	s.MaxGroup = cmp.Or(s.MaxGroup, 32)
-	s.MaxPrepared = cmp.Or(s.MaxPrepared, 3)
 	s.MaxWalletPending = cmp.Or(s.MaxWalletPending, 25)
 	s.MaxWithdrawals = cmp.Or(s.MaxWithdrawals, 10)
 	s.MaxForwards = cmp.Or(s.MaxForwards, 5)
 	s.MaxForwarded = cmp.Or(s.MaxForwarded, 1_000_000_000)
-	if s.InvoiceExpiry < time.Second || s.IssueTimeout <= 0 || s.CallTimeout <= 0 || s.RetryWindow < 0 ||
-		s.MaxAttempts < 1 || s.MaxPending < 1 || s.SweepWorkers < 1 || s.MaxGroup < 1 ||
+	if s.InvoiceExpiry < time.Second || s.IssueTimeout <= 0 || s.MaxPending < 1 || s.SweepWorkers < 1 || s.MaxGroup < 1 ||
 		s.MaxWalletPending < 1 || s.MaxForwards < 1 || s.MaxForwarded < 1 || s.MaxWithdrawals < 1 {
 		return errors.New("settings: durations and limits must be above zero, and an invoice must live for a second at least")
 	}

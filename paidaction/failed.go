@@ -32,7 +32,7 @@ func (e *Engine) storeFailure(ctx context.Context, pg pgx.Tx, row db.PaidAction,
 func (e *Engine) WillRetry(pa *PaidAction) bool {
 	def, ok := e.actions[pa.Kind]
 	return ok && def.Spec().Again && pa.State == Failed && pa.Flow == FlowWrapped && pa.Failure != nil && pa.Failure.Code == CodePaymentFailed &&
-		pa.Attempt < e.Settings.MaxPrepared && !pa.againRefused && e.now().Sub(pa.ChangedAt) < e.Settings.RetryWindow
+		pa.Attempt < maxPrepared && !pa.againRefused && e.now().Sub(pa.ChangedAt) < retryWindow
 }
 
 // Again prepares the next attempt of an action whose receiver could not be paid: through the receiver's next wallet or,

@@ -50,7 +50,7 @@ func (e *Engine) AfterPaid(ctx context.Context, ids ...int64) error {
 // followAll does what follows the payments of several jobs. If that fails for all at once, it runs each job by itself,
 // so that each gets only its own error.
 func (e *Engine) followAll(ctx context.Context, jobs []*following) {
-	ctx, cancel := context.WithTimeout(ctx, e.Settings.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var all []int64
 	for _, f := range jobs {

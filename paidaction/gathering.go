@@ -78,7 +78,7 @@ func (e *Engine) together(ctx context.Context, a *attempt, method Method) (*Paid
 // seeThrough runs a group, and notes in each member what became of it. If the whole group fails, each member is to be
 // done by itself: that shows whose fault it was.
 func (e *Engine) seeThrough(ctx context.Context, group []*member, do func(ctx context.Context, group []*member) error) {
-	ctx, cancel := context.WithTimeout(ctx, e.Settings.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := do(ctx, group)
 	for _, m := range group {

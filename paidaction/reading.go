@@ -54,7 +54,7 @@ func (e *Engine) read(ctx context.Context, all []*reading) {
 		}
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.Settings.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	ids := make([]int64, len(all))
 	for i, r := range all {

@@ -58,9 +58,9 @@ func (e *Engine) refuseRetry(pa *PaidAction, now time.Time) error {
 		return Errorf(CodeNotRetryable, "Only what has failed can be tried again.")
 	case !retryable:
 		return Errorf(CodeNotRetryable, "This cannot be tried again.")
-	case now.Sub(pa.ChangedAt) > e.Settings.RetryWindow:
+	case now.Sub(pa.ChangedAt) > retryWindow:
 		return Errorf(CodeNotRetryable, "This failed too long ago. Start again from the beginning.")
-	case pa.Attempt >= e.Settings.MaxAttempts:
+	case pa.Attempt >= maxAttempts:
 		return Errorf(CodeNotRetryable, "This was tried %d times. Start again from the beginning.", pa.Attempt)
 	}
 	return nil
@@ -71,7 +71,7 @@ func (e *Engine) RetryUntil(pa *PaidAction) *time.Time {
 	if e.refuseRetry(pa, e.now()) != nil {
 		return nil
 	}
-	return new(pa.ChangedAt.Add(e.Settings.RetryWindow))
+	return new(pa.ChangedAt.Add(retryWindow))
 }
 
 // handOver links the failed attempt to its successor. The row lock, the unique successor and the compare-and-set each
