@@ -1,7 +1,6 @@
 package graph_test
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -260,7 +259,7 @@ func (s *setting) filled(operation, who string) string {
 // key makes a further key for somebody.
 func (a *api) key(name string, scopes ...string) person {
 	a.Helper()
-	_, key, err := graph.AddKey(a.Ctx, a.Pool, name, scopes, a.Clock.Now(), rand.Reader)
+	_, key, err := graph.AddKey(a.Ctx, a.Pool, name, scopes, a.Clock.Now())
 	if err != nil {
 		a.Fatal(err)
 	}

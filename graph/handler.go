@@ -3,9 +3,7 @@ package graph
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -60,9 +58,8 @@ type Config struct {
 	Rates          Rates              // the zero value sets no limits
 	Prices         community.Settings // those that the engine's actions have; default community.DefaultSettings
 
-	Now    func() time.Time // default time.Now
-	Random io.Reader        // default crypto/rand; keys come from it
-	Log    *slog.Logger     // default slog.Default()
+	Now func() time.Time // default time.Now
+	Log *slog.Logger     // default slog.Default()
 }
 
 func (c *Config) defaults() error {
@@ -83,9 +80,6 @@ func (c *Config) defaults() error {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Random == nil {
-		c.Random = rand.Reader
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()

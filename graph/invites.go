@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -30,7 +31,7 @@ func (m mutations) CreateInvite(ctx context.Context, giftCredits int64, limit in
 	}
 	var invite db.Invite
 	err = pgx.BeginFunc(ctx, m.Pool, func(tx pgx.Tx) error {
-		invite, err = community.CreateInvite(ctx, db.New(tx), inviter, giftCredits, int64(limit), m.Now(), m.Random)
+		invite, err = community.CreateInvite(ctx, db.New(tx), inviter, giftCredits, int64(limit), m.Now(), rand.Reader)
 		return err
 	})
 	if err != nil {

@@ -2,11 +2,11 @@ package graph
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,11 +28,9 @@ func HashKey(key string) []byte {
 
 // newKey makes a key for a user. It is good until the given time; nil: until it is revoked. The key is never shown
 // again: only its hash is stored.
-func newKey(ctx context.Context, q *db.Queries, user int64, scopes []string, until *time.Time, now time.Time, random io.Reader) (id int64, key string, err error) {
+func newKey(ctx context.Context, q *db.Queries, user int64, scopes []string, until *time.Time, now time.Time) (id int64, key string, err error) {
 	var secret [32]byte
-	if _, err := io.ReadFull(random, secret[:]); err != nil {
-		return 0, "", fmt.Errorf("read randomness: %w", err)
-	}
+	rand.Read(secret[:])
 	key = "hf_" + base64.RawURLEncoding.EncodeToString(secret[:])
 	id, err = q.InsertKey(ctx, db.InsertKeyParams{UserID: user, KeyHash: HashKey(key), Scopes: scopes, CreatedAt: now, ExpiresAt: until})
 	if err != nil {
@@ -61,13 +59,13 @@ func newUser(ctx context.Context, q *db.Queries, name string, now time.Time) (in
 // SignUp makes a user, and a key with all scopes. The key is never shown again.
 //
 // Errors: INVALID_INPUT if the name breaks the rules, DUPLICATE if it is taken.
-func SignUp(ctx context.Context, pool *pgxpool.Pool, name string, now time.Time, random io.Reader) (user int64, key string, err error) {
+func SignUp(ctx context.Context, pool *pgxpool.Pool, name string, now time.Time) (user int64, key string, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		q := db.New(tx)
 		if user, err = newUser(ctx, q, name, now); err != nil {
 			return err
 		}
-		_, key, err = newKey(ctx, q, user, Scopes, nil, now, random)
+		_, key, err = newKey(ctx, q, user, Scopes, nil, now)
 		return err
 	})
 	return user, key, err
@@ -100,7 +98,7 @@ func SweepKeys(ctx context.Context, q *db.Queries, now time.Time) (found bool, e
 // is never shown again; its id is what it is revoked by.
 //
 // Errors: INVALID_INPUT if there are no scopes or one does not exist, NOT_FOUND if there is no such user.
-func AddKey(ctx context.Context, pool *pgxpool.Pool, name string, scopes []string, now time.Time, random io.Reader) (id int64, key string, err error) {
+func AddKey(ctx context.Context, pool *pgxpool.Pool, name string, scopes []string, now time.Time) (id int64, key string, err error) {
 	scopes, err = tidyScopes(scopes)
 	if err != nil {
 		return 0, "", err
@@ -112,5 +110,5 @@ func AddKey(ctx context.Context, pool *pgxpool.Pool, name string, scopes []strin
 	if len(users) == 0 {
 		return 0, "", paidaction.Errorf(paidaction.CodeNotFound, "There is no user %s.", name)
 	}
-	return newKey(ctx, db.New(pool), users[0].ID, scopes, nil, now, random)
+	return newKey(ctx, db.New(pool), users[0].ID, scopes, nil, now)
 }

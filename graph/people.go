@@ -15,7 +15,7 @@ func (m mutations) SignUp(ctx context.Context, name string) (*schema.SignUp, err
 	if !m.Development {
 		return nil, paidaction.Errorf(paidaction.CodeForbidden, "Signing up is closed here. Ask the operator for a key.")
 	}
-	id, key, err := SignUp(ctx, m.Pool, name, m.Now(), m.Random)
+	id, key, err := SignUp(ctx, m.Pool, name, m.Now())
 	if err != nil {
 		return nil, err
 	}

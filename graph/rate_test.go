@@ -98,7 +98,7 @@ func TestAUsersKeysAreCountedTogether(t *testing.T) {
 	t.Parallel()
 	a := limited(t, graph.Rates{Key: 0.5, KeyPaying: 0.1}) // five may come at once, of which one pays
 	one := a.Person("busy", 100, 0)
-	_, key, err := graph.AddKey(a.Ctx, a.Pool, "busy", graph.Scopes, a.Clock.Now(), strings.NewReader(strings.Repeat("another", 5)))
+	_, key, err := graph.AddKey(a.Ctx, a.Pool, "busy", graph.Scopes, a.Clock.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,10 @@ package graph
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/base32"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -55,7 +55,7 @@ func (m mutations) challenge(ctx context.Context, action keyauth.Action, links *
 	if err := m.meters.paying(sessionOf(ctx), m.Now()); err != nil {
 		return nil, err
 	}
-	c, err := keyauth.Begin(ctx, db.New(m.Pool), m.Public, action, links, m.Now().UTC(), m.Random)
+	c, err := keyauth.Begin(ctx, db.New(m.Pool), m.Public, action, links, m.Now().UTC())
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (m mutations) signInKey(ctx context.Context, q *db.Queries, user int64, sco
 	if _, err = q.LockUser(ctx, user); err != nil {
 		return "", fmt.Errorf("lock who signs in: %w", err)
 	}
-	if _, key, err = newKey(ctx, q, user, scopes, &until, now, m.Random); err != nil {
+	if _, key, err = newKey(ctx, q, user, scopes, &until, now); err != nil {
 		return "", err
 	}
 	if err = q.RevokeOldestKeys(ctx, db.RevokeOldestKeysParams{At: &now, UserID: user, Most: signedInAtOnce}); err != nil {
@@ -145,7 +145,7 @@ func (m mutations) firstSignIn(ctx context.Context, q *db.Queries, linking []byt
 	if name != nil {
 		user, err = newUser(ctx, q, *name, now)
 	} else {
-		user, err = unnamedUser(ctx, q, now, m.Random)
+		user, err = unnamedUser(ctx, q, now)
 	}
 	if err != nil {
 		return 0, err
@@ -158,12 +158,10 @@ func (m mutations) firstSignIn(ctx context.Context, q *db.Queries, linking []byt
 }
 
 // unnamedUser makes a user with a random name. 40 random bits are almost never taken; a few tries make up for the rest.
-func unnamedUser(ctx context.Context, q *db.Queries, now time.Time, random io.Reader) (user int64, err error) {
+func unnamedUser(ctx context.Context, q *db.Queries, now time.Time) (user int64, err error) {
 	for range 3 {
 		var chance [5]byte
-		if _, err := io.ReadFull(random, chance[:]); err != nil {
-			return 0, fmt.Errorf("read randomness: %w", err)
-		}
+		rand.Read(chance[:])
 		user, err = newUser(ctx, q, "user_"+strings.ToLower(base32.StdEncoding.EncodeToString(chance[:])), now)
 		if !errors.Is(err, paidaction.Refused(paidaction.CodeDuplicate)) {
 			break

@@ -67,7 +67,7 @@ func (r *resolver) siteUser(ctx context.Context, c sitejwt.Claims) (user int64, 
 		q, now := db.New(tx), r.Now().UTC()
 		user, err = newUser(ctx, q, strings.ToLower(c.Name), now)
 		if _, refusal := paidaction.AsRefusal(err); refusal { // no name, or one that is invalid or taken
-			user, err = unnamedUser(ctx, q, now, r.Random)
+			user, err = unnamedUser(ctx, q, now)
 		}
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -110,7 +111,7 @@ func (f *files) receive(w http.ResponseWriter, r *http.Request) (db.Upload, erro
 	}
 	var row db.Upload
 	err = pgx.BeginFunc(ctx, f.Pool, func(tx pgx.Tx) error {
-		row, err = community.StoreUpload(ctx, db.New(tx), f.Prices, u, f.Now().UTC(), f.Random)
+		row, err = community.StoreUpload(ctx, db.New(tx), f.Prices, u, f.Now().UTC(), rand.Reader)
 		return err
 	})
 	return row, tooMany(err)

@@ -155,7 +155,7 @@ func TestTheOldestKeyEndsForANewOne(t *testing.T) {
 	t.Parallel()
 	h := serveAPI(t, withNewUsers)
 	first, user, _ := h.Enter("alice's")
-	_, lasting, err := graph.AddKey(h.Ctx, h.Pool, user, graph.Scopes, h.Clock.Now(), strings.NewReader(strings.Repeat("lasting ", 4)))
+	_, lasting, err := graph.AddKey(h.Ctx, h.Pool, user, graph.Scopes, h.Clock.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

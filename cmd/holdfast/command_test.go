@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -377,7 +376,7 @@ func TestWhatIsPaidHasNotFailed(t *testing.T) {
 func TestShowForPeople(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	alice, _, err := graph.SignUp(t.Context(), pool, "alice", time.Now(), rand.Reader)
+	alice, _, err := graph.SignUp(t.Context(), pool, "alice", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

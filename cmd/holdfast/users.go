@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -44,7 +43,7 @@ type usersAdd struct {
 
 func (c usersAdd) Run(ctx context.Context, e *environment) error {
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
-		id, key, err := graph.SignUp(ctx, pool, c.Name, time.Now(), rand.Reader)
+		id, key, err := graph.SignUp(ctx, pool, c.Name, time.Now())
 		if err != nil {
 			return refusedArguments(err)
 		}
@@ -68,7 +67,7 @@ type usersKey struct {
 
 func (c usersKey) Run(ctx context.Context, e *environment) error {
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
-		id, key, err := graph.AddKey(ctx, pool, c.Name, c.Scopes, time.Now(), rand.Reader)
+		id, key, err := graph.AddKey(ctx, pool, c.Name, c.Scopes, time.Now())
 		if err != nil {
 			return refusedArguments(err)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -105,7 +104,7 @@ func TestWalletsAreUnlinked(t *testing.T) {
 	env := settings(pool)
 	keys := map[string]string{}
 	for i, name := range []string{"alice", "bob"} {
-		user, _, err := graph.SignUp(t.Context(), pool, name, time.Now(), rand.Reader)
+		user, _, err := graph.SignUp(t.Context(), pool, name, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

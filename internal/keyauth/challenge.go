@@ -5,11 +5,11 @@ package keyauth
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"net/url"
 	"strings"
 	"time"
@@ -51,11 +51,9 @@ type Challenge struct {
 
 // Begin stores a new challenge. public is where people reach the service: wallets show its host to their owners, and
 // derive their key from it. links is the account that the key is to open; only the action Link has one.
-func Begin(ctx context.Context, q *db.Queries, public *url.URL, action Action, links *int64, now time.Time, random io.Reader) (Challenge, error) {
+func Begin(ctx context.Context, q *db.Queries, public *url.URL, action Action, links *int64, now time.Time) (Challenge, error) {
 	var chance [64]byte
-	if _, err := io.ReadFull(random, chance[:]); err != nil {
-		return Challenge{}, fmt.Errorf("read randomness: %w", err)
-	}
+	rand.Read(chance[:])
 	k1 := chance[:32]
 	c := Challenge{Secret: "si_" + base64.RawURLEncoding.EncodeToString(chance[32:]), ExpiresAt: now.Add(Lifetime)}
 	u := public.JoinPath(Path)
