@@ -56,7 +56,7 @@ func (s NWC) issue(ctx context.Context, w *Wallets, r Request) (invoice, error) 
 	defer socket.Close()
 	result, err := c.Ask(ctx, socket, "make_invoice", map[string]any{
 		"amount": int64(r.Amount), "description": r.Memo, "expiry": int64(r.Expiry.Seconds()),
-	}, w.Now(), w.Random)
+	}, w.Now())
 	if err != nil {
 		return invoice{}, err
 	}

@@ -42,7 +42,7 @@ func (w *Wallets) sealSettings(p place, s Settings) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("wallet: the settings cannot be written")
 	}
-	return w.sealer.Seal(p.bytes(), text)
+	return w.sealer.Seal(p.bytes(), text), nil
 }
 
 func (w *Wallets) openSettings(p place, sealed []byte) (Settings, error) {

@@ -10,9 +10,7 @@ package wallet
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -83,7 +81,6 @@ type Config struct {
 	AddInvoice func(ctx context.Context, at LNDGRPC, r Request, dial Dial) (bolt11 string, err error)
 	Limits     Limits
 	Now        func() time.Time // default time.Now
-	Random     io.Reader        // default crypto/rand
 	Log        *slog.Logger     // default slog.Default()
 }
 
@@ -111,13 +108,10 @@ func New(c Config) (*Wallets, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Random == nil {
-		c.Random = rand.Reader
-	}
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	s, err := seal.New(c.Secret, sealLabel, c.Random)
+	s, err := seal.New(c.Secret, sealLabel)
 	if err != nil {
 		return nil, err
 	}

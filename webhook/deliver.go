@@ -2,10 +2,9 @@ package webhook
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -74,7 +73,7 @@ func (w *Webhooks) Deliver(ctx context.Context, message int64) (again time.Durat
 	}
 	wait, give := w.shares.take(to)
 	if wait > 0 {
-		return w.jittered(wait)
+		return jittered(wait), nil
 	}
 	defer give()
 	made, asked, err := w.call(ctx, to, m, begun)
@@ -144,9 +143,7 @@ func (w *Webhooks) note(ctx context.Context, m db.MessageToDeliverRow, made Atte
 	if made.Code == CodeDelivered || int(m.Attempts) >= len(schedule) {
 		set.EndedAt = &now
 	} else {
-		if again, err = w.jittered(max(schedule[m.Attempts], asked)); err != nil {
-			return 0, err
-		}
+		again = jittered(max(schedule[m.Attempts], asked))
 		set.NextAt = new(now.Add(again))
 	}
 	err = pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
@@ -205,12 +202,8 @@ func (w *Webhooks) judge(ctx context.Context, q *db.Queries, to db.Webhook, made
 }
 
 // jittered adds up to a tenth to a pause, so that messages that failed together are not retried together.
-func (w *Webhooks) jittered(pause time.Duration) (time.Duration, error) {
-	var chance [2]byte
-	if _, err := io.ReadFull(w.Random, chance[:]); err != nil {
-		return 0, fmt.Errorf("read randomness: %w", err)
-	}
-	return pause + pause/10*time.Duration(binary.BigEndian.Uint16(chance[:]))/(1<<16), nil
+func jittered(pause time.Duration) time.Duration {
+	return pause + time.Duration(rand.Float64()*float64(pause)/10)
 }
 
 // Queue makes jobs for messages that were written, and reports whether there may be more. If a process dies, another

@@ -54,10 +54,8 @@ func (w *Webhooks) Create(ctx context.Context, owner Owner, url string, events [
 		if err != nil {
 			return fmt.Errorf("number a webhook: %w", err)
 		}
-		sealed := []byte(nil)
-		if secret, sealed, err = w.newSecret(id); err != nil {
-			return err
-		}
+		var sealed []byte
+		secret, sealed = w.newSecret(id)
 		made = Webhook{ID: id, URL: url, Events: events, CreatedAt: w.now()}
 		err = q.InsertWebhook(ctx, db.InsertWebhookParams{ID: id, UserID: owner, Url: url, Events: events, Secret: sealed, At: made.CreatedAt})
 		if err != nil {
@@ -97,10 +95,8 @@ func (w *Webhooks) Rotate(ctx context.Context, owner Owner, id int64) (Webhook, 
 		if err != nil {
 			return fmt.Errorf("read a webhook: %w", err)
 		}
-		sealed := []byte(nil)
-		if secret, sealed, err = w.newSecret(id); err != nil {
-			return err
-		}
+		var sealed []byte
+		secret, sealed = w.newSecret(id)
 		now := w.now()
 		set := db.RotateWebhookParams{ID: id, Secret: sealed, PreviousUntil: new(now.Add(overlap))}
 		set.Former, set.FormerUntil = stillSigning(row, now)

@@ -5,9 +5,7 @@ package webhook
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"io"
 	"log/slog"
 	"time"
 
@@ -40,7 +38,6 @@ type Config struct {
 	Jobs    Jobs             // needed only by Queue
 	Secret  []byte           // at least 32 bytes; the key that encrypts the webhooks' secrets is derived from it
 	Now     func() time.Time // default time.Now
-	Random  io.Reader        // default crypto/rand
 	Log     *slog.Logger     // default slog.Default()
 }
 
@@ -59,13 +56,10 @@ func New(c Config) (*Webhooks, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Random == nil {
-		c.Random = rand.Reader
-	}
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	box, err := seal.New(c.Secret, "holdfast webhook secret 1", c.Random)
+	box, err := seal.New(c.Secret, "holdfast webhook secret 1")
 	if err != nil {
 		return nil, err
 	}

@@ -6,19 +6,16 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 )
 
 // Box encrypts with AES-256-GCM. A sealed text is the number of the key, a random nonce, and the ciphertext. The number
 // allows for a second key: old texts are opened with theirs, new ones are sealed with the newest. A Box is safe for
-// concurrent use if its randomness is.
-type Box struct {
-	aead   cipher.AEAD
-	random io.Reader
-}
+// concurrent use.
+type Box struct{ aead cipher.AEAD }
 
 // KeyNumber is the number of the only key so far.
 const KeyNumber = 1
@@ -28,7 +25,7 @@ var ErrSealed = errors.New("seal: the text cannot be opened: it is of another pl
 
 // New derives the key for one kind of things from the service's secret. The label makes it differ from every other
 // derived key.
-func New(secret []byte, label string, random io.Reader) (*Box, error) {
+func New(secret []byte, label string) (*Box, error) {
 	if len(secret) < 32 {
 		return nil, errors.New("seal: the secret must have 32 bytes or more")
 	}
@@ -44,18 +41,16 @@ func New(secret []byte, label string, random io.Reader) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Box{aead, random}, nil
+	return &Box{aead}, nil
 }
 
 // Seal encrypts a text. It can be opened only in its own place: even someone who can write to the table cannot move it
 // to another row.
-func (b *Box) Seal(place, text []byte) ([]byte, error) {
+func (b *Box) Seal(place, text []byte) []byte {
 	sealed := make([]byte, 1+b.aead.NonceSize(), 1+b.aead.NonceSize()+len(text)+b.aead.Overhead())
 	sealed[0] = KeyNumber
-	if _, err := io.ReadFull(b.random, sealed[1:]); err != nil {
-		return nil, fmt.Errorf("read randomness: %w", err)
-	}
-	return b.aead.Seal(sealed, sealed[1:], text, place), nil
+	rand.Read(sealed[1:])
+	return b.aead.Seal(sealed, sealed[1:], text, place)
 }
 
 // Open decrypts what was sealed in this place, or returns ErrSealed.

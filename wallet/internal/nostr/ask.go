@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,7 +44,7 @@ const expiry = 30 * time.Second
 
 // Ask has the wallet do something and returns its result. It reads the socket until the answer comes or ctx ends; what others
 // write over the relay is passed by.
-func (c *Connection) Ask(ctx context.Context, socket Socket, method string, params any, now time.Time, random io.Reader) (json.RawMessage, error) {
+func (c *Connection) Ask(ctx context.Context, socket Socket, method string, params any, now time.Time) (json.RawMessage, error) {
 	encryption, err := c.encryption(ctx, socket, method)
 	if err != nil {
 		return nil, err
@@ -54,7 +53,7 @@ func (c *Connection) Ask(ctx context.Context, socket Socket, method string, para
 	if err != nil {
 		return nil, err
 	}
-	content, err := encryption.Encrypt(string(text), c.secret, c.wallet, random)
+	content, err := encryption.Encrypt(string(text), c.secret, c.wallet)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package nostr_test
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -45,7 +44,7 @@ func ask(t *testing.T, w *nostrtest.Wallet) (string, error) {
 		t.Fatal(err)
 	}
 	defer conn.CloseNow()
-	result, err := c.Ask(ctx, socket{conn}, "make_invoice", map[string]any{"amount": 1000}, time.Now(), rand.Reader)
+	result, err := c.Ask(ctx, socket{conn}, "make_invoice", map[string]any{"amount": 1000}, time.Now())
 	return string(result), err
 }
 

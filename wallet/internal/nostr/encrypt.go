@@ -5,12 +5,12 @@ import (
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math/bits"
 	"strings"
 
@@ -30,15 +30,13 @@ const (
 var errCipher = errors.New("nostr: the content cannot be decrypted")
 
 // Encrypt writes a text for the other one.
-func (e Encryption) Encrypt(text string, own *btcec.PrivateKey, other *btcec.PublicKey, random io.Reader) (string, error) {
+func (e Encryption) Encrypt(text string, own *btcec.PrivateKey, other *btcec.PublicKey) (string, error) {
 	shared := btcec.GenerateSharedSecret(own, other) // x of the common point
 	if e == NIP04 {
-		return encrypt04(text, shared, random)
+		return encrypt04(text, shared)
 	}
 	var nonce [32]byte
-	if _, err := io.ReadFull(random, nonce[:]); err != nil {
-		return "", fmt.Errorf("read randomness: %w", err)
-	}
+	rand.Read(nonce[:])
 	key, err := conversationKey(shared)
 	if err != nil {
 		return "", err
@@ -60,11 +58,9 @@ func (e Encryption) Decrypt(content string, own *btcec.PrivateKey, other *btcec.
 }
 
 // encrypt04 is AES-256-CBC with the shared x as the key.
-func encrypt04(text string, key []byte, random io.Reader) (string, error) {
+func encrypt04(text string, key []byte) (string, error) {
 	var iv [aes.BlockSize]byte
-	if _, err := io.ReadFull(random, iv[:]); err != nil {
-		return "", fmt.Errorf("read randomness: %w", err)
-	}
+	rand.Read(iv[:])
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return "", err

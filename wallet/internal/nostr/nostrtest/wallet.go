@@ -2,7 +2,6 @@ package nostrtest
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
@@ -166,7 +165,7 @@ func (w *Wallet) request(ctx context.Context, conn *websocket.Conn, e *nostr.Eve
 
 // response is the answer to a request, signed.
 func (w *Wallet) response(request *nostr.Event, encryption nostr.Encryption, text string) *nostr.Event {
-	content, err := encryption.Encrypt(text, w.key, w.client, rand.Reader)
+	content, err := encryption.Encrypt(text, w.key, w.client)
 	if err != nil {
 		w.t.Error(err)
 	}
