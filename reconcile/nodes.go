@@ -21,7 +21,7 @@ func (r *run) atNodes(ctx context.Context, ids []int64) error {
 	since := r.Now().Add(-r.Since)
 	var invoices []db.InvoicesToCompareRow
 	var payments []db.PaymentsToCompareRow
-	err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) (err error) {
+	err := r.snapshot(ctx, statementTimeout, func(q *db.Queries, _ pgx.Tx) (err error) {
 		if invoices, err = q.InvoicesToCompare(ctx, db.InvoicesToCompareParams{Actions: ids, Since: since}); err != nil {
 			return err
 		}

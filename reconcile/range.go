@@ -16,8 +16,8 @@ import (
 // the balances are there. It returns what is broken, up to a limit. Nodes are not asked.
 func Books(ctx context.Context, c Config) ([]Break, error) {
 	r := &run{Config: c.defaults(), seen: map[string]bool{}}
-	ctx = r.patient(ctx)
-	err := r.snapshot(ctx, 10*r.Timeout, func(q *db.Queries, tx pgx.Tx) error {
+	ctx = patient(ctx)
+	err := r.snapshot(ctx, 10*statementTimeout, func(q *db.Queries, tx pgx.Tx) error {
 		if err := r.money(ctx, q); err != nil {
 			return err
 		}
@@ -34,13 +34,13 @@ func Books(ctx context.Context, c Config) ([]Break, error) {
 // first page with any.
 func Range(ctx context.Context, c Config, first, last int64) ([]Break, error) {
 	r := &run{Config: c.defaults(), seen: map[string]bool{}}
-	ctx = r.patient(ctx)
+	ctx = patient(ctx)
 	if err := r.standing(ctx, first, last); err != nil {
 		return nil, err
 	}
 	for after := first - 1; ; {
 		var ids []int64
-		err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) (err error) {
+		err := r.snapshot(ctx, statementTimeout, func(q *db.Queries, _ pgx.Tx) (err error) {
 			ids, err = q.ActionsToCheck(ctx, db.ActionsToCheckParams{After: after, Page: stock})
 			return err
 		})

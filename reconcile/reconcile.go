@@ -32,8 +32,7 @@ type Config struct {
 	Since   time.Duration    // how far back ended invoices are compared with the nodes; default 24 hours
 	// Again is how long to wait before looking once more at what seems broken: what has moved by then was only under
 	// way, between a node's answer and our row. 0: look once, since nothing is running.
-	Again   time.Duration
-	Timeout time.Duration // of one statement, default 1 minute; the sum of all postings may take ten times as long
+	Again time.Duration
 	// Changed makes this a partial run: of whatever has moved or was booked since then, and of everything open. It
 	// leaves out what had ended before, and the sum of all postings. The zero time: everything.
 	Changed time.Time
@@ -57,17 +56,18 @@ func (c Config) defaults() Config {
 	if c.Since == 0 {
 		c.Since = 24 * time.Hour
 	}
-	if c.Timeout == 0 {
-		c.Timeout = time.Minute
-	}
 	if c.page == 0 {
 		c.page = page
 	}
 	return c
 }
 
-// patient lets each statement take as long as PostgreSQL lets it: PostgreSQL ends it after Timeout, or ten times that.
-func (c Config) patient(ctx context.Context) context.Context { return dbconn.Within(ctx, 11*c.Timeout) }
+// statementTimeout is how long one statement may take. The sum of all postings may take ten times as long.
+const statementTimeout = time.Minute
+
+// patient lets each statement take as long as PostgreSQL lets it: PostgreSQL ends it after statementTimeout, or ten times
+// that.
+func patient(ctx context.Context) context.Context { return dbconn.Within(ctx, 11*statementTimeout) }
 
 // Report is what was found.
 type Report struct {
@@ -174,7 +174,7 @@ var errNoTime = errors.New("the time of this run was over before everything was 
 func Run(ctx context.Context, c Config) (*Report, error) {
 	r := &run{Config: c.defaults(), seen: map[string]bool{}, silent: map[string]error{}}
 	r.began = r.Now()
-	ctx = r.patient(ctx)
+	ctx = patient(ctx)
 	report := &Report{}
 	if err := r.whole(ctx, report); err != nil {
 		return nil, err
@@ -334,7 +334,7 @@ func (r *run) everyAction(ctx context.Context) error {
 	}
 	for after := int64(0); ; {
 		var ids []int64
-		err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) (err error) {
+		err := r.snapshot(ctx, statementTimeout, func(q *db.Queries, _ pgx.Tx) (err error) {
 			ids, err = q.ActionsToCheck(ctx, db.ActionsToCheckParams{After: after, Page: stock})
 			return err
 		})
@@ -363,7 +363,7 @@ func (r *run) everyChanged(ctx context.Context) error {
 		}
 	}
 	var marks db.MarksRow
-	err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) (err error) {
+	err := r.snapshot(ctx, statementTimeout, func(q *db.Queries, _ pgx.Tx) (err error) {
 		marks, err = q.Marks(ctx, r.Changed)
 		return err
 	})
@@ -376,7 +376,7 @@ func (r *run) everyChanged(ctx context.Context) error {
 	last := db.ChangedActionsRow{At: r.Changed}
 	for {
 		var rows []db.ChangedActionsRow
-		err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) (err error) {
+		err := r.snapshot(ctx, statementTimeout, func(q *db.Queries, _ pgx.Tx) (err error) {
 			rows, err = q.ChangedActions(ctx, db.ChangedActionsParams{Since: r.Changed, History: marks.History, Posting: marks.Posting,
 				AfterAt: last.At, After: last.ID, Page: stock})
 			return err
@@ -417,7 +417,7 @@ func (r *run) actions(ctx context.Context, ids []int64) error {
 
 // rows checks a page of actions in the database. It returns those that are not archived.
 func (r *run) rows(ctx context.Context, ids []int64) (kept []int64, err error) {
-	err = r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) error {
+	err = r.snapshot(ctx, statementTimeout, func(q *db.Queries, _ pgx.Tx) error {
 		kept = slices.DeleteFunc(slices.Clone(ids), func(id int64) bool { return id <= r.archivedTo })
 		for _, c := range checks {
 			if err := c(ctx, r, q, ids); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // whole checks what concerns the whole database, in one snapshot.
 func (r *run) whole(ctx context.Context, report *Report) error {
-	timeout := r.Timeout
+	timeout := statementTimeout
 	if r.Changed.IsZero() {
 		timeout *= 10
 	}
@@ -268,7 +268,7 @@ func (r *run) deadlocks(ctx context.Context, tx pgx.Tx) error {
 func (r *run) open(ctx context.Context) error {
 	var n int64
 	late := r.Now().Add(-r.Grace)
-	err := r.snapshot(ctx, r.Timeout, func(q *db.Queries, _ pgx.Tx) (err error) {
+	err := r.snapshot(ctx, statementTimeout, func(q *db.Queries, _ pgx.Tx) (err error) {
 		if n, err = q.CountOpen(ctx); err != nil {
 			return err
 		}
