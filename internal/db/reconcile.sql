@@ -169,7 +169,7 @@ ORDER BY 2, 1;
 
 -- name: BreaksOfInvites :many
 -- Invariant 3: an invite of one of the actions that counts other uses than there are people who have redeemed it. It allows a thousand at most.
-SELECT i.code, i.used, r.action_id, r.redeemed FROM (
+SELECT i.used, r.action_id, r.redeemed FROM (
     SELECT DISTINCT ON (n.code) n.code, n.action_id, (SELECT count(*) FROM invite_redemption o WHERE o.code = n.code) AS redeemed
     FROM invite_redemption n WHERE n.action_id = ANY(@actions::bigint[]) ORDER BY n.code, n.action_id
 ) AS r JOIN invite i ON i.code = r.code WHERE i.used <> r.redeemed ORDER BY r.action_id;

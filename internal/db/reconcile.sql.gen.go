@@ -485,14 +485,13 @@ func (q *Queries) BreaksOfHistory(ctx context.Context, actions []int64) ([]Break
 }
 
 const breaksOfInvites = `-- name: BreaksOfInvites :many
-SELECT i.code, i.used, r.action_id, r.redeemed FROM (
+SELECT i.used, r.action_id, r.redeemed FROM (
     SELECT DISTINCT ON (n.code) n.code, n.action_id, (SELECT count(*) FROM invite_redemption o WHERE o.code = n.code) AS redeemed
     FROM invite_redemption n WHERE n.action_id = ANY($1::bigint[]) ORDER BY n.code, n.action_id
 ) AS r JOIN invite i ON i.code = r.code WHERE i.used <> r.redeemed ORDER BY r.action_id
 `
 
 type BreaksOfInvitesRow struct {
-	Code     string
 	Used     int64
 	ActionID int64
 	Redeemed int64
@@ -508,12 +507,7 @@ func (q *Queries) BreaksOfInvites(ctx context.Context, actions []int64) ([]Break
 	var items []BreaksOfInvitesRow
 	for rows.Next() {
 		var i BreaksOfInvitesRow
-		if err := rows.Scan(
-			&i.Code,
-			&i.Used,
-			&i.ActionID,
-			&i.Redeemed,
-		); err != nil {
+		if err := rows.Scan(&i.Used, &i.ActionID, &i.Redeemed); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

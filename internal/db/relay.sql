@@ -7,7 +7,7 @@ SELECT used FROM foreign_hash WHERE payment_hash = $1;
 
 -- name: InvoiceOfHash :one
 -- One of our own invoices.
-SELECT invoice.action_id, invoice.node, paid_action.flow, paid_action.state
+SELECT invoice.action_id, paid_action.flow
 FROM invoice JOIN paid_action ON paid_action.id = invoice.action_id WHERE invoice.payment_hash = $1;
 
 -- name: InsertInner :exec

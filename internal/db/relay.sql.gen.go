@@ -577,27 +577,20 @@ func (q *Queries) InsertInner(ctx context.Context, arg InsertInnerParams) error 
 }
 
 const invoiceOfHash = `-- name: InvoiceOfHash :one
-SELECT invoice.action_id, invoice.node, paid_action.flow, paid_action.state
+SELECT invoice.action_id, paid_action.flow
 FROM invoice JOIN paid_action ON paid_action.id = invoice.action_id WHERE invoice.payment_hash = $1
 `
 
 type InvoiceOfHashRow struct {
 	ActionID int64
-	Node     string
 	Flow     string
-	State    string
 }
 
 // One of our own invoices.
 func (q *Queries) InvoiceOfHash(ctx context.Context, paymentHash []byte) (InvoiceOfHashRow, error) {
 	row := q.db.QueryRow(ctx, invoiceOfHash, paymentHash)
 	var i InvoiceOfHashRow
-	err := row.Scan(
-		&i.ActionID,
-		&i.Node,
-		&i.Flow,
-		&i.State,
-	)
+	err := row.Scan(&i.ActionID, &i.Flow)
 	return i, err
 }
 
