@@ -209,9 +209,7 @@ func (c actionsRequeue) Run(ctx context.Context, e *environment) error {
 		if err != nil {
 			return err
 		}
-		return e.print(struct {
-			Requeued int64 `json:"requeued"`
-		}{c.ID}, func(t *table) { t.row(fmt.Sprintf("Action %d will be looked at as soon as a worker is free.", c.ID)) })
+		return e.print(map[string]int64{"requeued": c.ID}, func(t *table) { t.row(fmt.Sprintf("Action %d will be looked at as soon as a worker is free.", c.ID)) })
 	})
 }
 

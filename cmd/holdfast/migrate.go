@@ -46,9 +46,7 @@ func (c migrateDown) Run(ctx context.Context, e *environment) error {
 	if err := sameDatabase(ctx, e); err != nil {
 		return err
 	}
-	if err := migrations.Down(ctx, string(e.config.Direct()), steps); errors.Is(err, migrations.ErrNoVersion) {
-		return fmt.Errorf("%w: %w", errArguments, err)
-	} else if err != nil {
+	if err := migrations.Down(ctx, string(e.config.Direct()), steps); err != nil {
 		return migrationError(e, err)
 	}
 	return printVersion(ctx, e)
@@ -81,9 +79,7 @@ func (c migrateForce) Run(ctx context.Context, e *environment) error {
 			return fmt.Errorf("%w: the database has version %d, and no program left it dirty: there is nothing to force; add --yes to record %d anyway", errArguments, version, c.Version)
 		}
 	}
-	if err := migrations.Force(ctx, string(e.config.Direct()), c.Version); errors.Is(err, migrations.ErrNoVersion) {
-		return fmt.Errorf("%w: %w", errArguments, err)
-	} else if err != nil {
+	if err := migrations.Force(ctx, string(e.config.Direct()), c.Version); err != nil {
 		return migrationError(e, err)
 	}
 	return printVersion(ctx, e)
@@ -118,7 +114,10 @@ func databaseError(e *environment, err error) error {
 	return fmt.Errorf("database %s: %w", e.config.DatabaseURL, err)
 }
 
-// migrationError names the address that migrations use.
+// migrationError names the address that migrations use, unless the version as typed is wrong.
 func migrationError(e *environment, err error) error {
+	if errors.Is(err, migrations.ErrNoVersion) {
+		return fmt.Errorf("%w: %w", errArguments, err)
+	}
 	return fmt.Errorf("database %s: %w", e.config.Direct(), err)
 }

@@ -76,9 +76,6 @@ func (s *service) senders() senders {
 	return all
 }
 
-// sends reports whether this process sends payments.
-func (s *service) sends() bool { return s.config.Sends() }
-
 // openRelay makes the relay, and also the pool of nodes if this process sends. Even if it no longer sends, payments may
 // still be in flight.
 func (s *service) openRelay(conflict func(code string)) (err error) {
@@ -90,7 +87,7 @@ func (s *service) openRelay(conflict func(code string)) (err error) {
 	c := relay.Config{Pool: s.pool, Nodes: s.senders(), Issuers: s.nodes, Wallets: s.wallets, Log: s.log, Metrics: relay.NewMetrics(s.registry),
 		Settings: settings, Conflict: conflict, Trace: worker.TraceRelay(s.traces, s.pool),
 		Rules: wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + 24}}
-	if s.sends() {
+	if s.config.Sends() {
 		members := make([]pool.Member, len(s.clients))
 		c.Places = make(map[string]int, len(s.clients))
 		for i, client := range s.clients {

@@ -123,7 +123,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	if s.wallets, err = s.newWallets(); err != nil {
 		return nil, err
 	}
-	if s.webhooks, err = s.newWebhooks(jobs); err != nil {
+	if s.webhooks, err = newWebhooks(e, pool, jobs); err != nil {
 		return nil, err
 	}
 	metrics := worker.NewMetrics(s.registry)
@@ -270,7 +270,7 @@ func (s *service) run(ctx context.Context) error {
 	if s.worker != nil {
 		group.Go(func() error { return s.worker.Run(ctx) })
 	}
-	if s.sends() {
+	if s.config.Sends() {
 		group.Go(func() error { return s.relay.Run(ctx, s.engine.Drive) })
 	}
 	for _, l := range s.listeners {

@@ -17,7 +17,7 @@ import (
 // With locks in memory no second process can run on the database. An unreachable database or Redis is not an error
 // here, but only when a lock is asked for.
 func (s *service) openLocker(ctx context.Context) error {
-	if !s.ordered() && !s.sends() {
+	if !s.ordered() && !s.config.Sends() {
 		return nil
 	}
 	store, err := openLockStore(ctx, s.config)

@@ -138,9 +138,7 @@ func (c usersRevoke) Run(ctx context.Context, e *environment) error {
 		if n == 0 {
 			return fmt.Errorf("there is no such key, or it was already revoked: holdfast users keys lists those of a user")
 		}
-		return e.print(struct {
-			Revoked bool `json:"revoked"`
-		}{true}, func(t *table) { t.row("The key is revoked: it no longer works.") })
+		return e.print(map[string]bool{"revoked": true}, func(t *table) { t.row("The key is revoked: it no longer works.") })
 	})
 }
 
@@ -200,9 +198,7 @@ func (c usersUnlink) Run(ctx context.Context, e *environment) error {
 		if n == 0 {
 			return fmt.Errorf("no wallet of %[1]s has this key: holdfast users wallets %[1]s lists those that have one", c.Name)
 		}
-		return e.print(struct {
-			Unlinked bool `json:"unlinked"`
-		}{true}, func(t *table) {
+		return e.print(map[string]bool{"unlinked": true}, func(t *table) {
 			t.row("The wallet can no longer sign in to this account. API keys that it was given stay valid until they are revoked.")
 		})
 	})
@@ -230,8 +226,6 @@ func (c usersTrust) Run(ctx context.Context, e *environment) error {
 		if _, err := q.SetTrust(ctx, db.SetTrustParams{ID: user, Micros: int64(micros)}); err != nil {
 			return err
 		}
-		return e.print(struct {
-			Trust float64 `json:"trust"`
-		}{micros / 1_000_000}, func(t *table) { t.row("Zaps from now on have this weight.") })
+		return e.print(map[string]float64{"trust": micros / 1_000_000}, func(t *table) { t.row("Zaps from now on have this weight.") })
 	})
 }

@@ -13,11 +13,7 @@ import (
 )
 
 // newWebhooks makes the webhooks of users and of the operator. In development they may be on this machine.
-func (s *service) newWebhooks(jobs webhook.Jobs) (*webhook.Webhooks, error) {
-	return webhooks(s.environment, s.pool, jobs)
-}
-
-func webhooks(e *environment, pool *pgxpool.Pool, jobs webhook.Jobs) (*webhook.Webhooks, error) {
+func newWebhooks(e *environment, pool *pgxpool.Pool, jobs webhook.Jobs) (*webhook.Webhooks, error) {
 	return webhook.New(webhook.Config{Pool: pool, Jobs: jobs, Secret: e.config.Key(), Log: e.log,
 		Outside: outside.New(outside.Config{AllowPrivate: e.config.Development, Own: e.config.PublicURL.URL()})})
 }
@@ -35,7 +31,7 @@ func withWebhooks(ctx context.Context, e *environment, do func(*webhook.Webhooks
 		return err
 	}
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
-		all, err := webhooks(e, pool, nil)
+		all, err := newWebhooks(e, pool, nil)
 		if err != nil {
 			return err
 		}
