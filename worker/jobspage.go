@@ -14,16 +14,13 @@ import (
 	"riverqueue.com/riverui"
 )
 
-// JobsPage is River's own page of jobs and queues, for operators. It shows all jobs, so it belongs behind a login.
-type JobsPage struct {
-	prefix string
-	page   *riverui.Handler
-	start  func()
-}
-
-// NewJobsPage makes the page, to be served below prefix, such as /jobs. Once somebody has opened the page, River counts
-// jobs in the background every ten seconds until ctx ends.
-func NewJobsPage(ctx context.Context, pool *pgxpool.Pool, prefix string, log *slog.Logger) (*JobsPage, error) {
+// NewJobsPage makes River's own page of jobs and queues, for operators, to be served below prefix, such as /jobs. It shows
+// all jobs, so it belongs behind a login. Once somebody has opened it, River counts jobs in the background every ten
+// seconds until ctx ends.
+//
+// Looking at a job and running it again is allowed, and never does harm. Cancelling or deleting a job, or pausing a
+// queue, is refused: an action that lost its job waits for a sweep, and a held payment may run out of blocks meanwhile.
+func NewJobsPage(ctx context.Context, pool *pgxpool.Pool, prefix string, log *slog.Logger) (http.Handler, error) {
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("make the page of jobs: %w", err)
@@ -32,24 +29,20 @@ func NewJobsPage(ctx context.Context, pool *pgxpool.Pool, prefix string, log *sl
 	if err != nil {
 		return nil, fmt.Errorf("make the page of jobs: %w", err)
 	}
-	return &JobsPage{prefix, page, sync.OnceFunc(func() {
+	start := sync.OnceFunc(func() {
 		if err := page.Start(ctx); err != nil {
 			log.WarnContext(ctx, "jobs are counted at each request", "error", err)
 		}
-	})}, nil
-}
-
-// ServeHTTP implements http.Handler. Looking at a job and running it again is allowed, and never does harm. Cancelling
-// or deleting a job, or pausing a queue, is refused: an action that lost its job waits for a sweep, and a held payment
-// may run out of blocks meanwhile.
-func (p *JobsPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if !reads && strings.TrimPrefix(r.URL.Path, p.prefix) != "/api/jobs/retry" {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprintln(w, `{"message": "Jobs can be run again here, and not be cancelled, deleted or held back: money waits for them."}`)
-		return
-	}
-	p.start()
-	p.page.ServeHTTP(w, r)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+		if !reads && strings.TrimPrefix(r.URL.Path, prefix) != "/api/jobs/retry" {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprintln(w, `{"message": "Jobs can be run again here, and not be cancelled, deleted or held back: money waits for them."}`)
+			return
+		}
+		start()
+		page.ServeHTTP(w, r)
+	}), nil
 }
