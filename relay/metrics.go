@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
@@ -57,13 +59,13 @@ func (m *Metrics) Moved(s paidaction.Step) {
 func (m *Metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc() }
 
 // show sets the gauges from the database. Empty stages are shown as empty.
-func (m *Metrics) show(rows []db.RelayStagesRow, age func(db.RelayStagesRow) float64) {
+func (m *Metrics) show(rows []db.RelayStagesRow, now time.Time) {
 	for _, stage := range []paidaction.Stage{paidaction.StageIncoming, paidaction.StageInWork, paidaction.StagePendingConfirmation} {
 		m.stages.WithLabelValues(string(stage)).Set(0)
 		m.oldest.WithLabelValues(string(stage)).Set(0)
 	}
 	for _, row := range rows {
 		m.stages.WithLabelValues(row.Stage).Set(float64(row.Payments))
-		m.oldest.WithLabelValues(row.Stage).Set(age(row))
+		m.oldest.WithLabelValues(row.Stage).Set(now.Sub(row.Oldest).Seconds())
 	}
 }

@@ -194,7 +194,7 @@ func New(c Config) (*Relay, error) {
 		lacks: map[string]*lack{}, shares: map[string]*share{}, probing: probing{receivers: map[int64]*probed{}}}
 	for _, name := range c.Nodes.Names() {
 		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, 1), &claimingNow{}
-		r.lacks[name], r.shares[name] = &lack{}, newShare(c.Places[name])
+		r.lacks[name], r.shares[name] = &lack{}, &share{most: MostWithdrawals(c.Places[name])}
 		// Prometheus sees no increase in a number that begins with the first loss.
 		c.Metrics.lost.WithLabelValues(name)
 	}

@@ -60,9 +60,6 @@ type share struct {
 
 const unbounded = math.MaxInt64
 
-// newShare is the share of a node with so many places.
-func newShare(places int) *share { return &share{most: MostWithdrawals(places)} }
-
 // MostWithdrawals is how many of a node's places withdrawals may hold. Of a single place, or where nobody says how many
 // there are, they may hold all.
 func MostWithdrawals(places int) int64 {

@@ -308,7 +308,7 @@ func (r *Relay) measure(ctx context.Context) error {
 	for {
 		rows, err := db.New(r.Pool).RelayStages(ctx, measured)
 		if err == nil {
-			r.Metrics.show(rows, func(row db.RelayStagesRow) float64 { return r.now().Sub(row.Oldest).Seconds() })
+			r.Metrics.show(rows, r.now())
 		}
 		if !wait(ctx, r.Settings.Audit) {
 			return nil

@@ -76,7 +76,9 @@ func (l *Listener) Run(ctx context.Context) error {
 		return every(ctx, l.Clock, l.Settings.CheckEvery, func(ctx context.Context) {
 			l.failed(ctx, "check of hold streams", l.CheckHolds(ctx))
 			l.failed(ctx, "cursor", l.StoreCursor(ctx))
-			l.checkGaps()
+			if l.cursor.stuck() { // a gap in the indices that has not closed since the last check
+				signal(l.behind)
+			}
 		})
 	})
 	err := group.Wait()
@@ -266,13 +268,6 @@ func (l *Listener) catchUps(ctx context.Context) error {
 		if err := l.retry(ctx, "catching up", l.CatchUp); err != nil {
 			return err
 		}
-	}
-}
-
-// checkGaps looks for what the stream left out: a gap in the indices that has not closed since the last check.
-func (l *Listener) checkGaps() {
-	if l.cursor.stuck() {
-		signal(l.behind)
 	}
 }
 
