@@ -135,7 +135,7 @@ func failBoost(ctx context.Context, tx *paidaction.Tx, sats int64) error {
 	if sats == 0 {
 		return nil
 	}
-	if _, err := tx.DB.FailBoost(ctx, tx.Action); err != nil {
+	if err := tx.DB.FailBoost(ctx, tx.Action); err != nil {
 		return fmt.Errorf("mark the boost: %w", err)
 	}
 	return nil

@@ -23,7 +23,7 @@ func markBounty(ctx context.Context, tx *paidaction.Tx, comment db.ZapTargetsRow
 	if tx.Payer == nil || comment.RootAuthorID == nil || *comment.RootAuthorID != *tx.Payer {
 		return nil
 	}
-	_, err := tx.DB.PayBounty(ctx, db.PayBountyParams{Root: comment.Ancestors[0], Payer: *tx.Payer, CommentID: comment.ID,
+	err := tx.DB.PayBounty(ctx, db.PayBountyParams{Root: comment.Ancestors[0], Payer: *tx.Payer, CommentID: comment.ID,
 		ActionID: tx.Action, At: tx.Now})
 	if err != nil {
 		return fmt.Errorf("mark the bounty: %w", err)

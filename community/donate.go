@@ -52,7 +52,7 @@ func (Donate) Perform(ctx context.Context, tx *paidaction.Tx, a DonateArgs) (Don
 
 // OnPaid gives the money to the rewards pool.
 func (Donate) OnPaid(ctx context.Context, tx *paidaction.Tx, _ DonateArgs, _ DonateResult) error {
-	if _, err := tx.DB.MarkDonation(ctx, db.MarkDonationParams{ActionID: tx.Action, State: statePaid}); err != nil {
+	if err := tx.DB.MarkDonation(ctx, db.MarkDonationParams{ActionID: tx.Action, State: statePaid}); err != nil {
 		return fmt.Errorf("mark the donation: %w", err)
 	}
 	return tx.Pay(ledger.Rewards(tx.Asset()), tx.Cost, "donation")
@@ -60,7 +60,7 @@ func (Donate) OnPaid(ctx context.Context, tx *paidaction.Tx, _ DonateArgs, _ Don
 
 // OnFail marks the donation as failed.
 func (Donate) OnFail(ctx context.Context, tx *paidaction.Tx, _ DonateArgs, _ DonateResult) error {
-	if _, err := tx.DB.MarkDonation(ctx, db.MarkDonationParams{ActionID: tx.Action, State: stateFailed}); err != nil {
+	if err := tx.DB.MarkDonation(ctx, db.MarkDonationParams{ActionID: tx.Action, State: stateFailed}); err != nil {
 		return fmt.Errorf("mark the donation: %w", err)
 	}
 	return nil

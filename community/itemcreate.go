@@ -318,7 +318,7 @@ func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, a ItemCreate
 	if err := countWritten(ctx, tx, item); err != nil {
 		return err
 	}
-	if _, err := tx.DB.MarkItem(ctx, db.MarkItemParams{ID: r.Item, State: statePaid}); err != nil {
+	if err := tx.DB.MarkItem(ctx, db.MarkItemParams{ID: r.Item, State: statePaid}); err != nil {
 		return fmt.Errorf("show the item: %w", err)
 	}
 	if len(item.Ancestors) > 0 {
@@ -364,7 +364,7 @@ func payFee(ctx context.Context, tx *paidaction.Tx, territory *string, fee paida
 
 // OnFail leaves the item visible only to its author, as failed, and lets the same text be posted again.
 func (ItemCreate) OnFail(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, r ItemCreateResult) error {
-	if _, err := tx.DB.MarkItem(ctx, db.MarkItemParams{ID: r.Item, State: stateFailed}); err != nil {
+	if err := tx.DB.MarkItem(ctx, db.MarkItemParams{ID: r.Item, State: stateFailed}); err != nil {
 		return fmt.Errorf("mark the item: %w", err)
 	}
 	if err := tx.DB.FreeFingerprint(ctx, r.Item); err != nil {

@@ -87,7 +87,7 @@ func (PollVote) Perform(ctx context.Context, tx *paidaction.Tx, a PollVoteArgs) 
 
 // OnPaid counts the vote, and hands out the fee.
 func (v PollVote) OnPaid(ctx context.Context, tx *paidaction.Tx, _ PollVoteArgs, r PollVoteResult) error {
-	if _, err := tx.DB.MarkPollVote(ctx, db.MarkPollVoteParams{ActionID: tx.Action, State: statePaid}); err != nil {
+	if err := tx.DB.MarkPollVote(ctx, db.MarkPollVoteParams{ActionID: tx.Action, State: statePaid}); err != nil {
 		return fmt.Errorf("mark the vote: %w", err)
 	}
 	poll, err := tx.DB.GetItem(ctx, r.Item)
@@ -99,7 +99,7 @@ func (v PollVote) OnPaid(ctx context.Context, tx *paidaction.Tx, _ PollVoteArgs,
 
 // OnFail lets the payer vote again.
 func (PollVote) OnFail(ctx context.Context, tx *paidaction.Tx, _ PollVoteArgs, _ PollVoteResult) error {
-	if _, err := tx.DB.MarkPollVote(ctx, db.MarkPollVoteParams{ActionID: tx.Action, State: stateFailed}); err != nil {
+	if err := tx.DB.MarkPollVote(ctx, db.MarkPollVoteParams{ActionID: tx.Action, State: stateFailed}); err != nil {
 		return fmt.Errorf("mark the vote: %w", err)
 	}
 	return nil

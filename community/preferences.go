@@ -100,7 +100,7 @@ func drop(ctx context.Context, q *db.Queries, actions []int64, now time.Time) er
 		return fmt.Errorf("drop invoices: %w", err)
 	}
 	// DropPayee finds a withdrawal's argument by the invoice that was paid, so it comes first.
-	if _, err := q.DropPayee(ctx, actions); err != nil {
+	if err := q.DropPayee(ctx, actions); err != nil {
 		return fmt.Errorf("drop the payees of withdrawals: %w", err)
 	}
 	if _, err := q.DropPaidBolt11(ctx, actions); err != nil {

@@ -109,7 +109,7 @@ func (w *Watch) Turn(ctx context.Context) error {
 		return fmt.Errorf("write down what was found: %w", err)
 	}
 	ended := w.now()
-	if _, err := q.EndReconcile(ctx, db.EndReconcileParams{BeganAt: now, CheckedTo: checked, EndedAt: &ended, Report: text}); err != nil {
+	if err := q.EndReconcile(ctx, db.EndReconcileParams{BeganAt: now, CheckedTo: checked, EndedAt: &ended, Report: text}); err != nil {
 		return fmt.Errorf("write down what was found: %w", err)
 	}
 	w.show(report, ended, checked)

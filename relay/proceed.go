@@ -315,7 +315,7 @@ func (r *Relay) sendAgain(ctx context.Context, row db.RelayPayment, attempt db.R
 		if ended, err := endClaim(ctx, q, row, &attempt, endedNotSent, reason, now); err != nil || !ended {
 			return err
 		}
-		_, err := q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, Node: only, NotBefore: new(now.Add(pause)), At: now})
+		err := q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, Node: only, NotBefore: new(now.Add(pause)), At: now})
 		return err
 	})
 	if err == nil {
@@ -343,7 +343,7 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 			return err
 		}
 		if another {
-			_, err = q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, NotBefore: &now, At: now})
+			err = q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, NotBefore: &now, At: now})
 			return err
 		}
 		n, err := q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: string(paidaction.StageInWork), FailureCode: new(string(refusal.Code)),

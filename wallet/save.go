@@ -115,7 +115,7 @@ func (w *Wallets) store(ctx context.Context, user, id int64, label string, s Set
 		if added {
 			err = q.InsertWallet(ctx, db.InsertWalletParams{ID: id, UserID: user, Kind: string(s.Kind()), Label: label, Settings: sealed, At: w.Now()})
 		} else {
-			_, err = q.ReplaceWallet(ctx, db.ReplaceWalletParams{ID: id, UserID: user, Kind: string(s.Kind()), Label: label, Settings: sealed, At: w.Now()})
+			err = q.ReplaceWallet(ctx, db.ReplaceWalletParams{ID: id, UserID: user, Kind: string(s.Kind()), Label: label, Settings: sealed, At: w.Now()})
 		}
 		if err != nil {
 			return fmt.Errorf("store a wallet: %w", err)

@@ -119,7 +119,7 @@ func (w *Webhooks) Enable(ctx context.Context, owner Owner, id int64, enabled bo
 		set.DisabledAt = new(w.now())
 	}
 	q := db.New(w.Pool)
-	if _, err := q.EnableWebhook(ctx, set); err != nil {
+	if err := q.EnableWebhook(ctx, set); err != nil {
 		return Webhook{}, fmt.Errorf("enable a webhook: %w", err)
 	}
 	row, err := q.WebhookOf(ctx, db.WebhookOfParams{ID: id, UserID: owner})
@@ -153,7 +153,7 @@ func (w *Webhooks) Remove(ctx context.Context, owner Owner, id int64) error {
 			break
 		}
 	}
-	if _, err := q.DeleteWebhook(ctx, db.DeleteWebhookParams{ID: id, UserID: owner}); err != nil {
+	if err := q.DeleteWebhook(ctx, db.DeleteWebhookParams{ID: id, UserID: owner}); err != nil {
 		return fmt.Errorf("remove a webhook: %w", err)
 	}
 	return nil

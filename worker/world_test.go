@@ -47,14 +47,14 @@ func (gift) Perform(ctx context.Context, tx *paidaction.Tx, a giftArgs) (giftRes
 }
 
 func (gift) OnPaid(ctx context.Context, tx *paidaction.Tx, _ giftArgs, _ giftResult) error {
-	if _, err := tx.DB.MarkDonation(ctx, db.MarkDonationParams{ActionID: tx.Action, State: "PAID"}); err != nil {
+	if err := tx.DB.MarkDonation(ctx, db.MarkDonationParams{ActionID: tx.Action, State: "PAID"}); err != nil {
 		return err
 	}
 	return tx.Pay(ledger.RewardSats, tx.Cost, "gift")
 }
 
 func (gift) OnFail(ctx context.Context, tx *paidaction.Tx, _ giftArgs, _ giftResult) error {
-	_, err := tx.DB.MarkDonation(ctx, db.MarkDonationParams{ActionID: tx.Action, State: "FAILED"})
+	err := tx.DB.MarkDonation(ctx, db.MarkDonationParams{ActionID: tx.Action, State: "FAILED"})
 	return err
 }
 

@@ -223,7 +223,7 @@ func (c usersTrust) Run(ctx context.Context, e *environment) error {
 		if err != nil {
 			return err
 		}
-		if _, err := q.SetTrust(ctx, db.SetTrustParams{ID: user, Micros: int64(micros)}); err != nil {
+		if err := q.SetTrust(ctx, db.SetTrustParams{ID: user, Micros: int64(micros)}); err != nil {
 			return err
 		}
 		return e.print(map[string]float64{"trust": micros / 1_000_000}, func(t *table) { t.row("Zaps from now on have this weight.") })

@@ -8,7 +8,7 @@ UPDATE boost SET action_id = @action_id, state = 'PENDING' WHERE action_id = @pr
 UPDATE boost SET state = 'PAID', paid_at = @at::timestamptz, expires_at = @expires_at::timestamptz
 WHERE action_id = @action_id AND state = 'PENDING' RETURNING item_id, msat;
 
--- name: FailBoost :execrows
+-- name: FailBoost :exec
 UPDATE boost SET state = 'FAILED' WHERE action_id = @action_id AND state = 'PENDING';
 
 -- name: AddBoosts :exec

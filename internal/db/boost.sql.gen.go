@@ -60,16 +60,13 @@ func (q *Queries) ExpireBoosts(ctx context.Context, arg ExpireBoostsParams) ([]E
 	return items, nil
 }
 
-const failBoost = `-- name: FailBoost :execrows
+const failBoost = `-- name: FailBoost :exec
 UPDATE boost SET state = 'FAILED' WHERE action_id = $1 AND state = 'PENDING'
 `
 
-func (q *Queries) FailBoost(ctx context.Context, actionID int64) (int64, error) {
-	result, err := q.db.Exec(ctx, failBoost, actionID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) FailBoost(ctx context.Context, actionID int64) error {
+	_, err := q.db.Exec(ctx, failBoost, actionID)
+	return err
 }
 
 const insertBoost = `-- name: InsertBoost :exec

@@ -1,4 +1,4 @@
--- name: PayBounty :execrows
+-- name: PayBounty :exec
 -- The payer's total at the comment was added to by this very transaction, which therefore holds its row: of two zaps at
 -- once the later one sees both. Where the bounty is paid already the key says so, whoever comes at the same time.
 INSERT INTO bounty_payment (item_id, action_id, comment_id, user_id, at)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-const payBounty = `-- name: PayBounty :execrows
+const payBounty = `-- name: PayBounty :exec
 INSERT INTO bounty_payment (item_id, action_id, comment_id, user_id, at)
 SELECT item.id, $1::bigint, zap_total.item_id, zap_total.user_id, $2::timestamptz
 FROM item JOIN zap_total ON zap_total.user_id = item.author_id
@@ -29,16 +29,13 @@ type PayBountyParams struct {
 
 // The payer's total at the comment was added to by this very transaction, which therefore holds its row: of two zaps at
 // once the later one sees both. Where the bounty is paid already the key says so, whoever comes at the same time.
-func (q *Queries) PayBounty(ctx context.Context, arg PayBountyParams) (int64, error) {
-	result, err := q.db.Exec(ctx, payBounty,
+func (q *Queries) PayBounty(ctx context.Context, arg PayBountyParams) error {
+	_, err := q.db.Exec(ctx, payBounty,
 		arg.ActionID,
 		arg.At,
 		arg.Root,
 		arg.CommentID,
 		arg.Payer,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }

@@ -11,7 +11,7 @@ SELECT * FROM item WHERE id = $1;
 -- name: LockItem :one
 SELECT * FROM item WHERE id = $1 FOR NO KEY UPDATE;
 
--- name: MarkItem :execrows
+-- name: MarkItem :exec
 UPDATE item SET state = @state WHERE id = @id AND state <> @state;
 
 -- name: RepointItem :execrows

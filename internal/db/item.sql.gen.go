@@ -529,7 +529,7 @@ func (q *Queries) LockItem(ctx context.Context, id int64) (Item, error) {
 	return i, err
 }
 
-const markItem = `-- name: MarkItem :execrows
+const markItem = `-- name: MarkItem :exec
 UPDATE item SET state = $1 WHERE id = $2 AND state <> $1
 `
 
@@ -538,12 +538,9 @@ type MarkItemParams struct {
 	ID    int64
 }
 
-func (q *Queries) MarkItem(ctx context.Context, arg MarkItemParams) (int64, error) {
-	result, err := q.db.Exec(ctx, markItem, arg.State, arg.ID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) MarkItem(ctx context.Context, arg MarkItemParams) error {
+	_, err := q.db.Exec(ctx, markItem, arg.State, arg.ID)
+	return err
 }
 
 const mentions = `-- name: Mentions :many

@@ -132,7 +132,7 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 			return err
 		}, "relay_payment_pkey"},
 		"RequeueRelay": {func() error {
-			_, err := q.RequeueRelay(ctx, db.RequeueRelayParams{ID: 1, At: now})
+			err := q.RequeueRelay(ctx, db.RequeueRelayParams{ID: 1, At: now})
 			return err
 		}, "relay_payment_pkey"},
 		"FailRelay": {func() error {

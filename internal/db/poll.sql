@@ -24,7 +24,7 @@ INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) VALUES (@a
 -- name: RepointPollVote :execrows
 UPDATE poll_vote SET action_id = @action_id, state = 'PENDING' WHERE action_id = @previous;
 
--- name: MarkPollVote :execrows
+-- name: MarkPollVote :exec
 UPDATE poll_vote SET state = @state WHERE action_id = @action_id AND state <> @state;
 
 -- name: FoldPolls :execrows

@@ -99,7 +99,7 @@ func (q *Queries) InsertPollVote(ctx context.Context, arg InsertPollVoteParams) 
 	return err
 }
 
-const markPollVote = `-- name: MarkPollVote :execrows
+const markPollVote = `-- name: MarkPollVote :exec
 UPDATE poll_vote SET state = $1 WHERE action_id = $2 AND state <> $1
 `
 
@@ -108,12 +108,9 @@ type MarkPollVoteParams struct {
 	ActionID int64
 }
 
-func (q *Queries) MarkPollVote(ctx context.Context, arg MarkPollVoteParams) (int64, error) {
-	result, err := q.db.Exec(ctx, markPollVote, arg.State, arg.ActionID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) MarkPollVote(ctx context.Context, arg MarkPollVoteParams) error {
+	_, err := q.db.Exec(ctx, markPollVote, arg.State, arg.ActionID)
+	return err
 }
 
 const pollOptions = `-- name: PollOptions :many

@@ -19,7 +19,7 @@ WHERE (payer_id, id) > (@payer_id::bigint, @after::bigint) AND payer_id <= @paye
 -- name: DropBolt11 :execrows
 UPDATE invoice SET bolt11 = NULL, dropped_at = @at WHERE action_id = ANY(@ids::bigint[]) AND bolt11 IS NOT NULL;
 
--- name: DropPayee :execrows
+-- name: DropPayee :exec
 -- The invoice that a withdrawal has paid, among its arguments. An address stays.
 UPDATE paid_action SET args = jsonb_set(args, '{to}', '""') FROM relay_payment r
 WHERE paid_action.id = ANY(@ids::bigint[]) AND r.action_id = paid_action.id AND r.receiver_id IS NULL AND r.bolt11 <> ''

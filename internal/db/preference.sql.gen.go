@@ -84,19 +84,16 @@ func (q *Queries) DropPaidBolt11(ctx context.Context, ids []int64) (int64, error
 	return result.RowsAffected(), nil
 }
 
-const dropPayee = `-- name: DropPayee :execrows
+const dropPayee = `-- name: DropPayee :exec
 UPDATE paid_action SET args = jsonb_set(args, '{to}', '""') FROM relay_payment r
 WHERE paid_action.id = ANY($1::bigint[]) AND r.action_id = paid_action.id AND r.receiver_id IS NULL AND r.bolt11 <> ''
     AND right(lower(paid_action.args->>'to'), length(r.bolt11)) = r.bolt11
 `
 
 // The invoice that a withdrawal has paid, among its arguments. An address stays.
-func (q *Queries) DropPayee(ctx context.Context, ids []int64) (int64, error) {
-	result, err := q.db.Exec(ctx, dropPayee, ids)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) DropPayee(ctx context.Context, ids []int64) error {
+	_, err := q.db.Exec(ctx, dropPayee, ids)
+	return err
 }
 
 const droppedTo = `-- name: DroppedTo :exec

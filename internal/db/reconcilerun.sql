@@ -3,8 +3,8 @@
 INSERT INTO reconcile_run (began_at) VALUES (@at)
 ON CONFLICT (one) DO UPDATE SET began_at = excluded.began_at WHERE reconcile_run.began_at <= @due::timestamptz OR reconcile_run.began_at > @ahead::timestamptz;
 
--- name: EndReconcile :execrows
--- 0 rows: another process has begun one since, and will say more.
+-- name: EndReconcile :exec
+-- Nothing where another process has begun one since, which will say more.
 UPDATE reconcile_run SET checked_to = sqlc.narg(checked_to), ended_at = @ended_at, report = @report WHERE began_at = @began_at;
 
 -- name: LastReconcile :one

@@ -31,7 +31,7 @@ func (q *Queries) BeginReconcile(ctx context.Context, arg BeginReconcileParams) 
 	return result.RowsAffected(), nil
 }
 
-const endReconcile = `-- name: EndReconcile :execrows
+const endReconcile = `-- name: EndReconcile :exec
 UPDATE reconcile_run SET checked_to = $1, ended_at = $2, report = $3 WHERE began_at = $4
 `
 
@@ -42,18 +42,15 @@ type EndReconcileParams struct {
 	BeganAt   time.Time
 }
 
-// 0 rows: another process has begun one since, and will say more.
-func (q *Queries) EndReconcile(ctx context.Context, arg EndReconcileParams) (int64, error) {
-	result, err := q.db.Exec(ctx, endReconcile,
+// Nothing where another process has begun one since, which will say more.
+func (q *Queries) EndReconcile(ctx context.Context, arg EndReconcileParams) error {
+	_, err := q.db.Exec(ctx, endReconcile,
 		arg.CheckedTo,
 		arg.EndedAt,
 		arg.Report,
 		arg.BeganAt,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
 const lastReconcile = `-- name: LastReconcile :one

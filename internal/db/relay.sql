@@ -210,7 +210,7 @@ UPDATE relay_attempt SET seen = true WHERE id = @id AND NOT seen;
 SELECT DISTINCT a.node FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
 WHERE p.id = $1 AND a.outcome = 'FAILED' AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at);
 
--- name: RequeueRelay :execrows
+-- name: RequeueRelay :exec
 -- Back to where any node may take it, or only the given one.
 UPDATE relay_payment SET stage = 'incoming', node = sqlc.narg(node), not_before = @not_before, changed_at = @at
 WHERE id = @id AND stage::text = 'in_work';

@@ -1099,7 +1099,7 @@ func (q *Queries) RequeueFailed(ctx context.Context, arg RequeueFailedParams) (i
 	return result.RowsAffected(), nil
 }
 
-const requeueRelay = `-- name: RequeueRelay :execrows
+const requeueRelay = `-- name: RequeueRelay :exec
 UPDATE relay_payment SET stage = 'incoming', node = $1, not_before = $2, changed_at = $3
 WHERE id = $4 AND stage::text = 'in_work'
 `
@@ -1112,17 +1112,14 @@ type RequeueRelayParams struct {
 }
 
 // Back to where any node may take it, or only the given one.
-func (q *Queries) RequeueRelay(ctx context.Context, arg RequeueRelayParams) (int64, error) {
-	result, err := q.db.Exec(ctx, requeueRelay,
+func (q *Queries) RequeueRelay(ctx context.Context, arg RequeueRelayParams) error {
+	_, err := q.db.Exec(ctx, requeueRelay,
 		arg.Node,
 		arg.NotBefore,
 		arg.At,
 		arg.ID,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
 const seeAttempt = `-- name: SeeAttempt :exec

@@ -14,7 +14,7 @@ UPDATE sign_in SET contested_at = @at WHERE id = @id;
 -- name: LockSignIn :one
 SELECT * FROM sign_in WHERE secret_hash = $1 ORDER BY id FOR NO KEY UPDATE;
 
--- name: UseSignIn :execrows
+-- name: UseSignIn :exec
 UPDATE sign_in SET used_at = @at WHERE id = @id AND used_at IS NULL;
 
 -- name: DeleteSignIns :execrows

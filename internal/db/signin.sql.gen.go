@@ -227,7 +227,7 @@ func (q *Queries) NoteSigner(ctx context.Context, arg NoteSignerParams) error {
 	return err
 }
 
-const useSignIn = `-- name: UseSignIn :execrows
+const useSignIn = `-- name: UseSignIn :exec
 UPDATE sign_in SET used_at = $1 WHERE id = $2 AND used_at IS NULL
 `
 
@@ -236,12 +236,9 @@ type UseSignInParams struct {
 	ID int64
 }
 
-func (q *Queries) UseSignIn(ctx context.Context, arg UseSignInParams) (int64, error) {
-	result, err := q.db.Exec(ctx, useSignIn, arg.At, arg.ID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) UseSignIn(ctx context.Context, arg UseSignInParams) error {
+	_, err := q.db.Exec(ctx, useSignIn, arg.At, arg.ID)
+	return err
 }
 
 const userByLinkingKey = `-- name: UserByLinkingKey :one

@@ -50,7 +50,7 @@ SELECT id FROM usr WHERE id = @payer FOR NO KEY UPDATE;
 -- One payer's actions whose price depends on what they did before wait for each other here.
 SELECT id FROM usr WHERE id = $1 FOR NO KEY UPDATE;
 
--- name: SetTrust :execrows
+-- name: SetTrust :exec
 UPDATE usr SET trust_micros = @micros WHERE id = @id;
 
 -- name: Trust :one

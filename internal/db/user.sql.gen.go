@@ -213,7 +213,7 @@ func (q *Queries) RevokeOldestKeys(ctx context.Context, arg RevokeOldestKeysPara
 	return err
 }
 
-const setTrust = `-- name: SetTrust :execrows
+const setTrust = `-- name: SetTrust :exec
 UPDATE usr SET trust_micros = $1 WHERE id = $2
 `
 
@@ -222,12 +222,9 @@ type SetTrustParams struct {
 	ID     int64
 }
 
-func (q *Queries) SetTrust(ctx context.Context, arg SetTrustParams) (int64, error) {
-	result, err := q.db.Exec(ctx, setTrust, arg.Micros, arg.ID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) SetTrust(ctx context.Context, arg SetTrustParams) error {
+	_, err := q.db.Exec(ctx, setTrust, arg.Micros, arg.ID)
+	return err
 }
 
 const trust = `-- name: Trust :one

@@ -7,7 +7,7 @@ SELECT nextval(pg_get_serial_sequence('receiver_wallet', 'id'))::bigint AS id;
 INSERT INTO receiver_wallet (id, user_id, kind, label, priority, settings, created_at, changed_at)
 SELECT @id, @user_id, @kind, @label, coalesce(max(priority), 0) + 1, @settings, @at, @at FROM receiver_wallet WHERE user_id = @user_id;
 
--- name: ReplaceWallet :execrows
+-- name: ReplaceWallet :exec
 UPDATE receiver_wallet SET kind = @kind, label = @label, settings = @settings, changed_at = @at WHERE id = @id AND user_id = @user_id;
 
 -- name: EnableWallet :execrows

@@ -256,7 +256,7 @@ func (q *Queries) OrderWallets(ctx context.Context, arg OrderWalletsParams) erro
 	return err
 }
 
-const replaceWallet = `-- name: ReplaceWallet :execrows
+const replaceWallet = `-- name: ReplaceWallet :exec
 UPDATE receiver_wallet SET kind = $1, label = $2, settings = $3, changed_at = $4 WHERE id = $5 AND user_id = $6
 `
 
@@ -269,8 +269,8 @@ type ReplaceWalletParams struct {
 	UserID   int64
 }
 
-func (q *Queries) ReplaceWallet(ctx context.Context, arg ReplaceWalletParams) (int64, error) {
-	result, err := q.db.Exec(ctx, replaceWallet,
+func (q *Queries) ReplaceWallet(ctx context.Context, arg ReplaceWalletParams) error {
+	_, err := q.db.Exec(ctx, replaceWallet,
 		arg.Kind,
 		arg.Label,
 		arg.Settings,
@@ -278,10 +278,7 @@ func (q *Queries) ReplaceWallet(ctx context.Context, arg ReplaceWalletParams) (i
 		arg.ID,
 		arg.UserID,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
 const usableWallets = `-- name: UsableWallets :many

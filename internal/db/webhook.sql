@@ -17,10 +17,10 @@ SELECT * FROM webhook WHERE id = $1 FOR NO KEY UPDATE;
 -- name: RotateWebhook :exec
 UPDATE webhook SET former = @former, former_until = @former_until, previous = secret, previous_until = @previous_until, secret = @secret WHERE id = @id;
 
--- name: EnableWebhook :execrows
+-- name: EnableWebhook :exec
 UPDATE webhook SET disabled_at = sqlc.narg(disabled_at), failing_since = NULL WHERE id = @id AND user_id IS NOT DISTINCT FROM sqlc.narg(user_id);
 
--- name: DeleteWebhook :execrows
+-- name: DeleteWebhook :exec
 DELETE FROM webhook WHERE id = @id AND user_id IS NOT DISTINCT FROM sqlc.narg(user_id);
 
 -- name: DeleteMessagesOf :execrows

@@ -107,7 +107,7 @@ func (q *Queries) DeleteMessagesOf(ctx context.Context, arg DeleteMessagesOfPara
 	return result.RowsAffected(), nil
 }
 
-const deleteWebhook = `-- name: DeleteWebhook :execrows
+const deleteWebhook = `-- name: DeleteWebhook :exec
 DELETE FROM webhook WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2
 `
 
@@ -116,12 +116,9 @@ type DeleteWebhookParams struct {
 	UserID *int64
 }
 
-func (q *Queries) DeleteWebhook(ctx context.Context, arg DeleteWebhookParams) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteWebhook, arg.ID, arg.UserID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) DeleteWebhook(ctx context.Context, arg DeleteWebhookParams) error {
+	_, err := q.db.Exec(ctx, deleteWebhook, arg.ID, arg.UserID)
+	return err
 }
 
 const disableWebhook = `-- name: DisableWebhook :exec
@@ -138,7 +135,7 @@ func (q *Queries) DisableWebhook(ctx context.Context, arg DisableWebhookParams) 
 	return err
 }
 
-const enableWebhook = `-- name: EnableWebhook :execrows
+const enableWebhook = `-- name: EnableWebhook :exec
 UPDATE webhook SET disabled_at = $1, failing_since = NULL WHERE id = $2 AND user_id IS NOT DISTINCT FROM $3
 `
 
@@ -148,12 +145,9 @@ type EnableWebhookParams struct {
 	UserID     *int64
 }
 
-func (q *Queries) EnableWebhook(ctx context.Context, arg EnableWebhookParams) (int64, error) {
-	result, err := q.db.Exec(ctx, enableWebhook, arg.DisabledAt, arg.ID, arg.UserID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) EnableWebhook(ctx context.Context, arg EnableWebhookParams) error {
+	_, err := q.db.Exec(ctx, enableWebhook, arg.DisabledAt, arg.ID, arg.UserID)
+	return err
 }
 
 const getWebhook = `-- name: GetWebhook :one

@@ -55,7 +55,7 @@ SELECT item_id, msat AS down_msat, voters AS downvotes, -micros AS vote_micros F
 -- name: InsertDonation :exec
 INSERT INTO donation (action_id, user_id, msat, state) VALUES (@action_id, sqlc.narg(user_id), @msat, 'PENDING');
 
--- name: MarkDonation :execrows
+-- name: MarkDonation :exec
 UPDATE donation SET state = @state WHERE action_id = @action_id AND state <> @state;
 
 -- name: ZapTargets :many

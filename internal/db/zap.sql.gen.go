@@ -156,7 +156,7 @@ func (q *Queries) InsertZaps(ctx context.Context, arg InsertZapsParams) error {
 	return err
 }
 
-const markDonation = `-- name: MarkDonation :execrows
+const markDonation = `-- name: MarkDonation :exec
 UPDATE donation SET state = $1 WHERE action_id = $2 AND state <> $1
 `
 
@@ -165,12 +165,9 @@ type MarkDonationParams struct {
 	ActionID int64
 }
 
-func (q *Queries) MarkDonation(ctx context.Context, arg MarkDonationParams) (int64, error) {
-	result, err := q.db.Exec(ctx, markDonation, arg.State, arg.ActionID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) MarkDonation(ctx context.Context, arg MarkDonationParams) error {
+	_, err := q.db.Exec(ctx, markDonation, arg.State, arg.ActionID)
+	return err
 }
 
 const markZap = `-- name: MarkZap :exec

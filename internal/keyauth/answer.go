@@ -191,7 +191,7 @@ func Collect(ctx context.Context, q *db.Queries, secret string, links *int64, no
 	if row.LinkingKey == nil || row.Links != nil && links == nil {
 		return nil, nil
 	}
-	if _, err := q.UseSignIn(ctx, db.UseSignInParams{ID: row.ID, At: &now}); err != nil {
+	if err := q.UseSignIn(ctx, db.UseSignInParams{ID: row.ID, At: &now}); err != nil {
 		return nil, fmt.Errorf("note that a challenge was used: %w", err)
 	}
 	if links != nil {
