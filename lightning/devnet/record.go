@@ -20,13 +20,10 @@ type Record struct {
 
 // NodeRecord is how to reach a node.
 type NodeRecord struct {
-	Address         string `json:"address"`        // gRPC, host and port
-	REST            string `json:"rest,omitempty"` // host and port; only the receiver has it
-	Peer            string `json:"peer"`           // for other nodes, host and port
-	TLSCert         string `json:"tls"`            // path
-	Macaroon        string `json:"macaroon"`
-	InvoiceMacaroon string `json:"invoice_macaroon"`
-	Pubkey          string `json:"pubkey"` // hex
+	Address  string `json:"address"`        // gRPC, host and port
+	REST     string `json:"rest,omitempty"` // host and port; only the receiver has it
+	TLSCert  string `json:"tls"`            // path
+	Macaroon string `json:"macaroon"`
 }
 
 // ErrNotRunning means that no network runs in a directory.
@@ -48,10 +45,7 @@ func ReadRecord(dir string) (Record, error) {
 func (n *Network) writeRecord() error {
 	record := Record{Nodes: map[string]NodeRecord{}, LightningAddress: n.LightningAddress()}
 	for name, node := range n.nodes {
-		record.Nodes[name] = NodeRecord{
-			Address: node.rpc, REST: node.rest, Peer: node.peer, TLSCert: node.TLSCert(),
-			Macaroon: node.Macaroon(), InvoiceMacaroon: node.InvoiceMacaroon(), Pubkey: node.pubkey,
-		}
+		record.Nodes[name] = NodeRecord{Address: node.rpc, REST: node.rest, TLSCert: node.TLSCert(), Macaroon: node.Macaroon()}
 	}
 	text, err := json.MarshalIndent(record, "", "\t")
 	if err != nil {
