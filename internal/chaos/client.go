@@ -133,9 +133,8 @@ func (p *person) look(ctx context.Context, id, secret string) (a action, err err
 }
 
 // cancel cancels an action, and retry begins its next attempt. If somebody was faster, the answer is a refusal.
-func (p *person) cancel(ctx context.Context, id, secret string) (a action, err error) {
-	err = p.do(ctx, &a, `mutation ($id: ID!, $secret: String) { cancelInvoice(id: $id, secret: $secret)`+fields+` }`, own(id, secret))
-	return a, err
+func (p *person) cancel(ctx context.Context, id, secret string) error {
+	return p.do(ctx, &action{}, `mutation ($id: ID!, $secret: String) { cancelInvoice(id: $id, secret: $secret)`+fields+` }`, own(id, secret))
 }
 
 func (p *person) retry(ctx context.Context, id, secret string) (a action, err error) {

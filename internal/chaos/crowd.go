@@ -84,7 +84,7 @@ func (c *crowd) setUp(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		if _, err := c.now(ctx, c.nobody, receive, map[string]any{"user": p.id, "msat": fmt.Sprint(savings)}); err != nil {
+		if err := c.now(ctx, c.nobody, receive, map[string]any{"user": p.id, "msat": fmt.Sprint(savings)}); err != nil {
 			return err
 		}
 		c.savers = append(c.savers, p)
@@ -125,7 +125,7 @@ func (c *crowd) signUpWriter(ctx context.Context, name string, wallet map[string
 			return nil, fmt.Errorf("save the wallet of %s: %w", name, err)
 		}
 	}
-	if _, err := c.now(ctx, p, post, map[string]any{"title": "Written by " + name}); err != nil {
+	if err := c.now(ctx, p, post, map[string]any{"title": "Written by " + name}); err != nil {
 		return nil, err
 	}
 	var mine struct{ Nodes []struct{ ID string } }
@@ -140,13 +140,13 @@ func (c *crowd) signUpWriter(ctx context.Context, name string, wallet map[string
 }
 
 // now runs an errand that must succeed.
-func (c *crowd) now(ctx context.Context, p *person, mutation string, variables map[string]any) (action, error) {
+func (c *crowd) now(ctx context.Context, p *person, mutation string, variables map[string]any) error {
 	e := errand{name: "setting up", mutation: mutation, manner: pays}
 	last, err := c.run(ctx, p, e, variables)
 	if err == nil && last.State != paidaction.Paid {
 		err = fmt.Errorf("action %s of %s is %s", last.ID, p.name, last.State)
 	}
-	return last, err
+	return err
 }
 
 // thinkTime is the longest time between two errands of one client.

@@ -38,7 +38,7 @@ func (c *crowd) follow(ctx context.Context, p *person, a action, m manner) (acti
 				return a, err
 			}
 			if c.gaveUp(m, a) {
-				_, _ = p.cancel(ctx, a.ID, secret) // too late is an answer too, and is seen at the next look
+				_ = p.cancel(ctx, a.ID, secret) // too late is an answer too, and is seen at the next look
 			}
 			a, err = p.look(ctx, a.ID, secret)
 		}
@@ -70,7 +70,7 @@ func (c *crowd) deal(ctx context.Context, payments *sync.WaitGroup, p *person, a
 	case pays:
 		payments.Go(func() { c.pay(ctx, p, a, secret) })
 	case cancels:
-		_, _ = p.cancel(ctx, a.ID, secret)
+		_ = p.cancel(ctx, a.ID, secret)
 	}
 }
 

@@ -157,7 +157,7 @@ func (d *Demo) signUp(ctx context.Context) error {
 		return err
 	}
 	d.post = a.Result.Item.ID
-	if _, err = d.payAndAwait(ctx, d.author, a, "PAID"); err != nil {
+	if _, err = d.payAndAwait(ctx, d.author, a); err != nil {
 		return err
 	}
 	return d.signUpReceivers(ctx)

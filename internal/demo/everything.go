@@ -39,7 +39,7 @@ func (d *Demo) buy(ctx context.Context, c client, mutation, method, more, args s
 	if err != nil || a.Invoice == nil {
 		return a, a.State, err
 	}
-	last, err := d.payAndAwait(ctx, c, a, "PAID")
+	last, err := d.payAndAwait(ctx, c, a)
 	return a, a.State + ", " + last.State, err
 }
 

@@ -98,8 +98,8 @@ type payment struct {
 	err error
 }
 
-// payAndAwait pays and waits for the state.
-func (d *Demo) payAndAwait(ctx context.Context, c client, a action, state string) (action, error) {
+// payAndAwait pays, and waits until the action is PAID or has failed.
+func (d *Demo) payAndAwait(ctx context.Context, c client, a action) (action, error) {
 	if a.Invoice == nil {
 		return a, fmt.Errorf("action %s has no invoice", a.ID)
 	}
@@ -113,7 +113,7 @@ func (d *Demo) payAndAwait(ctx context.Context, c client, a action, state string
 		}
 		paid <- p
 	}()
-	last, err := c.await(ctx, a, state, "FAILED")
+	last, err := c.await(ctx, a, "PAID", "FAILED")
 	if err != nil {
 		return last, err
 	}
@@ -130,7 +130,7 @@ func buyCredits(ctx context.Context, d *Demo) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	last, err := d.payAndAwait(ctx, d.payer, a, "PAID")
+	last, err := d.payAndAwait(ctx, d.payer, a)
 	return last.State, err
 }
 
@@ -144,7 +144,7 @@ func optimisticZap(ctx context.Context, d *Demo) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	last, err := d.payAndAwait(ctx, d.payer, a, "PAID")
+	last, err := d.payAndAwait(ctx, d.payer, a)
 	return a.State + ", " + last.State, err
 }
 
@@ -163,7 +163,7 @@ func expiredAndRetried(ctx context.Context, d *Demo) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	last, err := d.payAndAwait(ctx, d.late, again, "PAID")
+	last, err := d.payAndAwait(ctx, d.late, again)
 	return failed.State + " " + failed.Failure.Code + ", " + last.State, err
 }
 
@@ -173,7 +173,7 @@ func anonymousPost(ctx context.Context, d *Demo) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	last, err := d.payAndAwait(ctx, anonymous, a, "PAID")
+	last, err := d.payAndAwait(ctx, anonymous, a)
 	return a.State + ", " + last.State, err
 }
 
@@ -187,7 +187,7 @@ func performFails(ctx context.Context, d *Demo) (string, error) {
 			return "", err
 		}
 	}
-	if first, err := d.payAndAwait(ctx, anonymous, both[0], "PAID"); err != nil || first.State != "PAID" {
+	if first, err := d.payAndAwait(ctx, anonymous, both[0]); err != nil || first.State != "PAID" {
 		return "the first: " + first.State, err
 	}
 	paid := d.pay(ctx, both[1])
@@ -274,7 +274,7 @@ func lndRestarted(ctx context.Context, d *Demo) (string, error) {
 	if err := d.stack.Network.RestartNode(ctx, node.Name()); err != nil {
 		return "", err
 	}
-	last, err := d.payAndAwait(ctx, anonymous, a, "PAID")
+	last, err := d.payAndAwait(ctx, anonymous, a)
 	return last.State, err
 }
 
@@ -297,7 +297,7 @@ func nodeStopped(ctx context.Context, d *Demo) (string, error) {
 	a, err := d.createPost(ctx, anonymous, "The other node is up", "")
 	var last action
 	if err == nil {
-		last, err = d.payAndAwait(ctx, anonymous, a, "PAID")
+		last, err = d.payAndAwait(ctx, anonymous, a)
 	}
 	if err := errors.Join(err, d.stack.Network.StartNode(ctx, devnet.Holdfast)); err != nil {
 		return "", err
@@ -317,7 +317,7 @@ func postgresRestarted(ctx context.Context, d *Demo) (string, error) {
 	if err := d.stack.Postgres.Restart(ctx); err != nil {
 		return "", err
 	}
-	last, err := d.payAndAwait(ctx, d.payer, a, "PAID")
+	last, err := d.payAndAwait(ctx, d.payer, a)
 	if err != nil {
 		return "", err
 	}

@@ -47,7 +47,7 @@ func (d *Demo) signUpSaver(ctx context.Context, name string) (client, error) {
 	if err != nil {
 		return c, err
 	}
-	_, err = d.payAndAwait(ctx, anonymous, a, "PAID")
+	_, err = d.payAndAwait(ctx, anonymous, a)
 	return c, err
 }
 
@@ -218,7 +218,7 @@ func (d *Demo) sendWithOne(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("zap: %w", err)
 	}
-	zapped, err := d.payAndAwait(ctx, d.payer, b, "PAID")
+	zapped, err := d.payAndAwait(ctx, d.payer, b)
 	if err != nil {
 		return "", err
 	}

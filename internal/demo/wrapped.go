@@ -62,7 +62,7 @@ func (d *Demo) signUpWriter(ctx context.Context, w *writer, name string, wallet 
 		return err
 	}
 	w.post = a.Result.Item.ID
-	_, err = d.payAndAwait(ctx, w.client, a, "PAID")
+	_, err = d.payAndAwait(ctx, w.client, a)
 	return err
 }
 
@@ -102,7 +102,7 @@ func (d *Demo) wrapAndPay(ctx context.Context, payer client, to writer) (string,
 	if err != nil {
 		return "", err
 	}
-	last, err := d.payAndAwait(ctx, payer, a, "PAID")
+	last, err := d.payAndAwait(ctx, payer, a)
 	if err != nil || last.State != "PAID" {
 		return last.State, err
 	}
@@ -152,7 +152,7 @@ func (d *Demo) zapAnyhow(ctx context.Context, to writer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	last, err := d.payAndAwait(ctx, d.late, a, "PAID")
+	last, err := d.payAndAwait(ctx, d.late, a)
 	return last.State + " by " + last.Method, err
 }
 
@@ -178,7 +178,7 @@ func outgoingFails(ctx context.Context, d *Demo) (string, error) {
 	if err != nil {
 		return last.State, err
 	}
-	after, err := d.payAndAwait(ctx, d.late, next, "PAID")
+	after, err := d.payAndAwait(ctx, d.late, next)
 	if err != nil || after.State != "PAID" {
 		return last.State + ", " + after.State, err
 	}

@@ -74,7 +74,7 @@ var (
 )
 
 // spawn begins a piece of work. limit is how long it may take; 0: no limit.
-func (w *world) spawn(p *process, name, label string, action int64, limit time.Duration, do func(ctx context.Context)) *fiber {
+func (w *world) spawn(p *process, name, label string, action int64, limit time.Duration, do func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	f := &fiber{name: name, label: label, world: w, process: p, action: action, wake: make(chan struct{}), cancel: cancel}
 	f.ctx = context.WithValue(ctx, fiberKey{}, f)
@@ -95,7 +95,6 @@ func (w *world) spawn(p *process, name, label string, action int64, limit time.D
 		w.queue.add(w.tick+limit, func() { w.timeIsUp(f) })
 	}
 	w.resume(f)
-	return f
 }
 
 // timeIsUp ends a fiber's context. A fiber that waits for a node or a lock continues at once; one in the middle of a
