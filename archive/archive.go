@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,9 +83,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Pause == 0 {
-		c.Pause = Pause
-	}
+	c.Pause = cmp.Or(c.Pause, Pause)
 	result := Result{Archived: []Archived{}}
 	var after int64
 	for {

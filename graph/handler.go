@@ -2,6 +2,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -66,27 +67,15 @@ func (c *Config) defaults() error {
 	if c.Engine == nil || c.Pool == nil || c.Updates == nil || c.Wallets == nil || c.Webhooks == nil {
 		return errors.New("graph: an engine, a database pool, updates, wallets and webhooks are needed")
 	}
-	if c.KeepsKeys == 0 {
-		c.KeepsKeys = 30 * 24 * time.Hour
-	}
-	if c.RecheckKeys == 0 {
-		c.RecheckKeys = 15 * time.Second
-	}
-	if c.Keepalive == 0 {
-		c.Keepalive = 20 * time.Second
-	}
-	if c.GatherFor == 0 {
-		c.GatherFor = 2 * time.Millisecond
-	}
+	c.KeepsKeys = cmp.Or(c.KeepsKeys, 30*24*time.Hour)
+	c.RecheckKeys = cmp.Or(c.RecheckKeys, 15*time.Second)
+	c.Keepalive = cmp.Or(c.Keepalive, 20*time.Second)
+	c.GatherFor = cmp.Or(c.GatherFor, 2*time.Millisecond)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	if c.Prices == (community.Settings{}) {
-		c.Prices = community.DefaultSettings()
-	}
+	c.Log = cmp.Or(c.Log, slog.Default())
+	c.Prices = cmp.Or(c.Prices, community.DefaultSettings())
 	if err := c.Rates.check(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -34,31 +35,20 @@ type Limits struct {
 }
 
 func (l *Limits) defaults() error {
-	set := func(v *int, otherwise int) {
-		if *v == 0 {
-			*v = otherwise
-		}
-	}
-	if l.Body == 0 {
-		l.Body = 256 << 10
-	}
-	set(&l.Tokens, 2000)
-	set(&l.Selections, 1000)
-	set(&l.Depth, 15)
-	set(&l.Complexity, 10_000)
-	set(&l.List, 100)
-	set(&l.Thread, 500)
-	set(&l.Queries, 20)
-	set(&l.Mutations, 10)
-	set(&l.Operations, 50)
-	set(&l.Sockets, 100)
-	set(&l.Subscriptions, 200)
-	if l.Time == 0 {
-		l.Time = 30 * time.Second
-	}
-	if l.Init == 0 {
-		l.Init = 10 * time.Second
-	}
+	l.Body = cmp.Or(l.Body, 256<<10)
+	l.Tokens = cmp.Or(l.Tokens, 2000)
+	l.Selections = cmp.Or(l.Selections, 1000)
+	l.Depth = cmp.Or(l.Depth, 15)
+	l.Complexity = cmp.Or(l.Complexity, 10_000)
+	l.List = cmp.Or(l.List, 100)
+	l.Thread = cmp.Or(l.Thread, 500)
+	l.Queries = cmp.Or(l.Queries, 20)
+	l.Mutations = cmp.Or(l.Mutations, 10)
+	l.Operations = cmp.Or(l.Operations, 50)
+	l.Sockets = cmp.Or(l.Sockets, 100)
+	l.Subscriptions = cmp.Or(l.Subscriptions, 200)
+	l.Time = cmp.Or(l.Time, 30*time.Second)
+	l.Init = cmp.Or(l.Init, 10*time.Second)
 	if min(l.Tokens, l.Selections, l.Depth, l.Complexity, l.List, l.Thread, l.Queries, l.Mutations, l.Operations, l.Sockets, l.Subscriptions) < 0 || l.Body < 0 || min(l.Time, l.Init) < 0 {
 		return errors.New("graph: a limit must be above zero")
 	}

@@ -4,6 +4,7 @@
 package lnurl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,9 +53,7 @@ func NewHandler(c Config) (http.Handler, error) {
 	if len(c.Secret) < 32 {
 		return nil, errors.New("lnurl: the secret must have at least 32 bytes")
 	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.Log = cmp.Or(c.Log, slog.Default())
 	c.Most -= c.Most % 1000
 	s := &server{c}
 	mux := http.NewServeMux()

@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,15 +51,9 @@ func (c Config) defaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Grace == 0 {
-		c.Grace = 90 * time.Second
-	}
-	if c.Since == 0 {
-		c.Since = 24 * time.Hour
-	}
-	if c.page == 0 {
-		c.page = page
-	}
+	c.Grace = cmp.Or(c.Grace, 90*time.Second)
+	c.Since = cmp.Or(c.Since, 24*time.Hour)
+	c.page = cmp.Or(c.page, page)
 	return c
 }
 

@@ -178,9 +178,7 @@ func New(c Config) (*Relay, error) {
 	if c.Random == nil {
 		c.Random = rand.Reader
 	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(nil)
 	}

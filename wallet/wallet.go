@@ -108,9 +108,7 @@ func New(c Config) (*Wallets, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.Log = cmp.Or(c.Log, slog.Default())
 	s, err := seal.New(c.Secret, sealLabel)
 	if err != nil {
 		return nil, err

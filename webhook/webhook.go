@@ -4,6 +4,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -56,9 +57,7 @@ func New(c Config) (*Webhooks, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.Log = cmp.Or(c.Log, slog.Default())
 	box, err := seal.New(c.Secret, "holdfast webhook secret 1")
 	if err != nil {
 		return nil, err

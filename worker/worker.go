@@ -85,9 +85,7 @@ func (c Config) defaults() (Config, error) {
 	if c.Clock == nil {
 		c.Clock = RealClock{}
 	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(nil)
 	}

@@ -4,6 +4,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,12 +38,9 @@ type Options struct {
 }
 
 func (o Options) defaults() Options {
-	if o.Rounds == 0 {
-		o.Rounds = 3
-	}
-	if o.Takes == 0 {
-		o.Takes = 4 * time.Second
-	}
+	o.Rounds = cmp.Or(o.Rounds, 3)
+	o.Takes = cmp.Or(o.Takes, 4*time.Second)
+	o.Segments = cmp.Or(o.Segments, 192)
 	if len(o.Clients) == 0 {
 		o.Clients = []int{1, 8, 32, 128}
 	}
@@ -51,9 +49,6 @@ func (o Options) defaults() Options {
 	}
 	if o.Users == 0 {
 		o.Users, o.Items = 10_000, 100_000
-	}
-	if o.Segments == 0 {
-		o.Segments = 192
 	}
 	return o
 }

@@ -3,6 +3,7 @@
 package sitejwt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -56,9 +57,7 @@ func New(c Config) (*Verifier, error) {
 	if c.Issuer == "" || c.Audience == "" || c.Fetch == nil || c.Now == nil {
 		return nil, errors.New("sitejwt: an issuer, an audience, keys and a clock are needed")
 	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.Log = cmp.Or(c.Log, slog.Default())
 	v := &Verifier{Config: c}
 	v.keys = keys{fetch: c.Fetch, now: c.Now, log: c.Log}
 	return v, nil

@@ -73,9 +73,7 @@ func New(c Config) (*Pool, error) {
 	if c.Random == nil {
 		c.Random = rand.NewPCG(rand.Uint64(), rand.Uint64())
 	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(nil)
 	}
