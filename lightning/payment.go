@@ -31,7 +31,7 @@ func (c *Client) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(p
 	defer cancel()
 	stream, err := c.router.SendPaymentV2(ctx, &routerrpc.SendPaymentRequest{
 		PaymentRequest: r.Bolt11, AmtMsat: int64(r.Amount), FeeLimitMsat: int64(r.FeeLimit),
-		TimeoutSeconds: int32(r.Timeout / time.Second), MaxParts: r.MaxParts, CltvLimit: int32(r.CLTVLimit),
+		TimeoutSeconds: int32(r.Timeout / time.Second), CltvLimit: int32(r.CLTVLimit),
 	})
 	told := false
 	err = receive(ctx, c, "SendPaymentV2", stream, err, paymentUpdates(func(u paidaction.PaymentUpdate) error { told = true; return on(u) }))

@@ -23,7 +23,7 @@ func outgoing(t *testing.T, c *lightning.Client, r paidaction.InvoiceRequest) pa
 	if err != nil {
 		t.Fatal(err)
 	}
-	return paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: 1_000, Timeout: 30 * time.Second, MaxParts: 4, CLTVLimit: 500}
+	return paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: 1_000, Timeout: 30 * time.Second, CLTVLimit: 500}
 }
 
 func collect(into *[]paidaction.PaymentUpdate) func(paidaction.PaymentUpdate) error {
@@ -74,7 +74,7 @@ func TestPay(t *testing.T) {
 		t.Fatalf("%+v", last)
 	}
 	sent := server.Sent(r.Hash)
-	if sent.PaymentRequest != pay.Bolt11 || sent.FeeLimitMsat != 1_000 || sent.TimeoutSeconds != 30 || sent.MaxParts != 4 ||
+	if sent.PaymentRequest != pay.Bolt11 || sent.FeeLimitMsat != 1_000 || sent.TimeoutSeconds != 30 || sent.MaxParts != 0 ||
 		sent.CltvLimit != 500 || sent.NoInflightUpdates || sent.Cancelable || len(sent.PaymentHash) != 0 {
 		t.Fatalf("%+v", sent)
 	}

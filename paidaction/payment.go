@@ -59,7 +59,6 @@ type PaymentRequest struct {
 	Amount    Msat          // only for an invoice that names no amount
 	FeeLimit  Msat          // 0: only routes without a fee
 	Timeout   time.Duration // no new attempt is made after it; whole seconds, above zero
-	MaxParts  uint32        // 0: the node's default
 	CLTVLimit uint32        // how many blocks the whole route may lock the money; 0: the node's default
 }
 

@@ -263,20 +263,6 @@ func TestOneNodePaysAnother(t *testing.T) {
 	w.wantSpent(-r.Amount)
 }
 
-func TestNoMorePartsThanAllowed(t *testing.T) {
-	w := newTown(t)
-	a := ask(simnode.Splits)
-	a.Parts = 5
-	inv := w.carol.Issue(a)
-	r := pay(inv.Bolt11)
-	r.MaxParts = 3
-	w.give(w.alice, r)
-	if sent, _ := w.alice.Sent(inv.Hash); len(sent.Parts) != 3 {
-		t.Errorf("%+v", sent.Parts)
-	}
-	w.wantReceipt(inv.Hash, simnode.Receipt{Received: 33_333, Held: 66_668, Payments: 1})
-}
-
 func TestBlocksEndWhatHangs(t *testing.T) {
 	w := newTown(t)
 	inv := w.carol.Issue(ask(simnode.Holds))

@@ -182,9 +182,6 @@ func (n *Node) attempt(p *payment) {
 		n.end(p, failure)
 		return
 	}
-	if p.Request.MaxParts > 0 {
-		w.parts = min(w.parts, int(p.Request.MaxParts))
-	}
 	for _, part := range n.send(p, w) {
 		w.to.take(part)
 	}

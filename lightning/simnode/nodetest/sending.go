@@ -72,7 +72,7 @@ type outside struct {
 }
 
 func request(bolt11 string) paidaction.PaymentRequest {
-	return paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: amount, Timeout: 30 * time.Second, MaxParts: 4, CLTVLimit: 1000}
+	return paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: amount, Timeout: 30 * time.Second, CLTVLimit: 1000}
 }
 
 // way asks for a route that may cost and lock as much as such a payment.
