@@ -65,7 +65,7 @@ const (
 	callTimeout = 30 * time.Second // how long a state that owes a call may last
 	retryWindow = time.Hour        // how long a failed action may be retried
 	maxAttempts = 5                // per genesis
-	maxPrepared = 3                // how many of these are prepared without being asked for
+	maxPrepared = 3                // the last of these that is prepared without being asked for
 )
 
 // Settings bound what the engine does. The zero value of each field stands for its default.
