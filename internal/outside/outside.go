@@ -54,11 +54,12 @@ type Config struct {
 // Client is safe for concurrent use. It keeps no connection open.
 type Client struct {
 	Config
+	timeout   time.Duration           // Timeout, except in tests
 	permitted map[netip.AddrPort]bool // the tests' own servers, although on loopback
 }
 
 // New makes a client.
-func New(c Config) *Client { return &Client{Config: c} }
+func New(c Config) *Client { return &Client{Config: c, timeout: Timeout} }
 
 // Request is one HTTP call.
 type Request struct {
@@ -79,7 +80,7 @@ type Answer struct {
 // Do makes the call. A GET follows redirects to any server, but another server gets none of the request's headers,
 // which are secrets. A POST follows redirects only within its own server. Do returns only errors of this package.
 func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	target, err := c.Parse(r.URL)
 	if err != nil {
@@ -169,7 +170,7 @@ func (c *Client) http(roots *x509.CertPool) *http.Client {
 	return &http.Client{CheckRedirect: c.redirect, Transport: &http.Transport{
 		DialContext:            func(ctx context.Context, _, address string) (net.Conn, error) { return c.connect(ctx, address) },
 		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:    Timeout,
+		TLSHandshakeTimeout:    c.timeout,
 		MaxResponseHeaderBytes: maxHeaders,
 		DisableKeepAlives:      true, // each call resolves its address anew
 		DisableCompression:     true,
@@ -213,7 +214,7 @@ func (c *Client) connect(ctx context.Context, address string) (net.Conn, error) 
 	if c.Own != nil && place(address) == origin(c.Own) {
 		return nil, ErrOwn
 	}
-	dialer := net.Dialer{Timeout: Timeout, Resolver: c.Resolver, Control: c.guard}
+	dialer := net.Dialer{Timeout: c.timeout, Resolver: c.Resolver, Control: c.guard}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err

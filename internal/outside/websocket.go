@@ -18,7 +18,7 @@ func (c *Client) Websocket(ctx context.Context, address string) (*Socket, error)
 	if err != nil {
 		return nil, err
 	}
-	dialing, cancel := context.WithTimeout(ctx, Timeout)
+	dialing, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	conn, _, err := websocket.Dial(dialing, target.String(), &websocket.DialOptions{
 		HTTPClient: c.http(nil), HTTPHeader: http.Header{"User-Agent": {userAgent}},
