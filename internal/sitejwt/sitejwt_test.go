@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"go.uber.org/goleak"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/sitejwt"
@@ -108,8 +109,13 @@ func TestTokensThatAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	strong, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
 	shared := jose.JSONWebKey{Key: []byte(strings.Repeat("k", 32)), KeyID: "shared"}
-	site.Adds(jose.JSONWebKey{Key: weak.Public(), KeyID: "weak"}, shared, jose.JSONWebKey{Key: stranger.Public(), KeyID: "for encryption", Use: "enc"})
+	site.Adds(jose.JSONWebKey{Key: weak.Public(), KeyID: "weak"}, shared, jose.JSONWebKey{Key: stranger.Public(), KeyID: "for encryption", Use: "enc"},
+		jose.JSONWebKey{Key: strong.Public(), KeyID: "strong"}, jose.JSONWebKey{Key: strong.Public(), KeyID: "for PS256", Algorithm: string(jose.PS256)})
 	der, err := x509.MarshalPKIXPublicKey(site.Key())
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +132,18 @@ func TestTokensThatAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: strong},
+		(&jose.SignerOptions{}).WithType("logout+jwt").WithHeader("kid", "strong"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewise, err := jwt.Signed(signer).Claims(with(c, nil)).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, token := range map[string]string{
+		"of another type":            elsewise,
+		"by another algorithm":       sitejwttest.Sign(t, jose.RS256, strong, "for PS256", with(c, nil)),
 		"expired":                    site.Token(with(c, map[string]any{"exp": c.Now().Unix() - 31})),
 		"not yet":                    site.Token(with(c, map[string]any{"nbf": c.Now().Unix() + 31})),
 		"made in the future":         site.Token(with(c, map[string]any{"iat": c.Now().Unix() + 31})),
@@ -160,8 +177,10 @@ func TestTokensThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, claims, err)
 		}
 	}
-	if _, err := v.Verify(t.Context(), good); err != nil {
-		t.Errorf("the good one: %v", err)
+	for name, token := range map[string]string{"the good one": good, "of the type and algorithm that are right": sitejwttest.Sign(t, jose.RS256, strong, "strong", with(c, nil))} {
+		if _, err := v.Verify(t.Context(), token); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	if site.Reads() != 1 {
 		t.Errorf("tokens of unknown keys had the keys read %d times", site.Reads())
