@@ -84,7 +84,7 @@ func TestOneReadsTheKeysForAll(t *testing.T) {
 			return nil, errors.New("away")
 		},
 		Now: func() time.Time {
-			if looked.Add(1) == callers+1 { // each has found that the keys must be read, and the one who reads them has looked twice
+			if looked.Add(1) == callers { // all but one have found that the keys must be read
 				close(come)
 			}
 			return c.Now()
