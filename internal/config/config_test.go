@@ -46,7 +46,7 @@ func file(t *testing.T, content string) string {
 func TestFlagsBeforeEnvironmentBeforeFileBeforeDefaults(t *testing.T) {
 	t.Parallel()
 	path := file(t, `{"max-pending": 1, "safety-blocks": 2, "listen": "127.0.0.1:3", "roles": ["api"], "invoice-expiry": "4m", "development": true}`)
-	environment := []string{"HOLDFAST_CONFIG=" + path, "HOLDFAST_MAX_PENDING=10", "HOLDFAST_LISTEN=127.0.0.1:30", "HOLDFAST_NODES=", "OTHER=1"}
+	environment := []string{"HOLDFAST_CONFIG=" + path, "HOLDFAST_MAX_PENDING=10", "HOLDFAST_LISTEN=127.0.0.1:30", "HOLDFAST_NODES=", "HOLDFAST_SAFETY_BLOCKS=", "OTHER=1"}
 	c, err := parse(t, environment, []string{"--listen=127.0.0.1:300"})
 	if err != nil {
 		t.Fatal(err)
