@@ -89,10 +89,19 @@ func TestALockThatWasGotLongAgoIsNotKept(t *testing.T) {
 	alice := member{"alice", newNode("a", 1000*sat), 1}
 	here, elsewhere := w.open(s, alice), w.open(s, alice)
 	here.KeepLocksFor(time.Millisecond)
+	elsewhere.KeepLocksFor(300 * time.Millisecond)
 	lease := here.lease(pool.Need{})
 	pause(2 * time.Millisecond)
 	release(t, lease, pool.Done(0))
-	release(t, elsewhere.lease(pool.Need{}), pool.Done(0))
+	lease = elsewhere.lease(pool.Need{})
+	release(t, lease, pool.Done(0))
+
+	// Nor by payments that follow each other without a pause.
+	locktest.Eventually(t, "another lock", func() bool {
+		next := elsewhere.lease(pool.Need{})
+		release(t, next, pool.Done(0))
+		return next.Fence() > lease.Fence()
+	})
 }
 
 // Nor is it where nobody here wants it, after a payment that failed because of the node, or by a pool that is closed.
