@@ -1,6 +1,7 @@
 package pool_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -87,13 +88,36 @@ func TestARestThatCannotBeWrittenDownHoldsHere(t *testing.T) {
 	s := briefly()
 	s.Probe = time.Hour
 	p := w.openOn(database, w.locker(lock.Settings{}), s, member{"alice", newNode("a", 1000*sat), 1})
+	release(t, p.lease(pool.Need{}), pool.Done(0))
+	w.clock.advance(s.Cooldown) // an earlier rest, that was written down, is over
 	lease := p.lease(pool.Need{})
 	database.off.Store(true)
 	if err := lease.Release(t.Context(), pool.NodeFault("NO_ROUTE")); !errors.Is(err, errOff) {
 		t.Errorf("the release: %v", err)
 	}
 	database.off.Store(false)
+	if stand := p.health()["alice"]; stand.Reason != pool.Cooling {
+		t.Errorf("once the register is read again: %+v", stand)
+	}
 	p.none(pool.Need{}, pool.Cooling)
+}
+
+// It is written down also when whoever paid has given up.
+func TestARestIsWrittenDownWhenTheContextIsOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := member{"alice", newNode("a", 1000*sat), 1}
+	p := w.open(briefly(), alice)
+	ctx, cancel := context.WithCancel(t.Context())
+	lease, err := p.Acquire(ctx, pool.Need{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := lease.Release(ctx, pool.NodeFault("NO_ROUTE")); err != nil {
+		t.Error(err)
+	}
+	w.open(briefly(), alice).none(pool.Need{}, pool.Cooling)
 }
 
 // The cooldown is stored before the lock is released: no process that waits for the lock slips in between.
