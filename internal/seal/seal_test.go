@@ -2,7 +2,6 @@ package seal_test
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
 	"testing"
 
@@ -11,7 +10,7 @@ import (
 
 func box(t *testing.T, secret, label string) *seal.Box {
 	t.Helper()
-	b, err := seal.New([]byte(secret), label, rand.Reader)
+	b, err := seal.New([]byte(secret), label)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,9 +23,9 @@ const secret, another = "the secret of a service, 32 bytes", "another secret of 
 func TestWhatIsSealedIsOpenedInItsPlaceAlone(t *testing.T) {
 	t.Parallel()
 	b, text := box(t, secret, "wallets"), []byte("macaroon")
-	sealed, err := b.Seal([]byte("1"), text)
-	if err != nil || bytes.Contains(sealed, text) {
-		t.Fatalf("sealed as %q, %v", sealed, err)
+	sealed := b.Seal([]byte("1"), text)
+	if bytes.Contains(sealed, text) {
+		t.Fatalf("sealed as %q", sealed)
 	}
 	if got, err := box(t, secret, "wallets").Open([]byte("1"), sealed); err != nil || !bytes.Equal(got, text) {
 		t.Errorf("opened as %q, %v", got, err)
@@ -55,28 +54,17 @@ func TestTheSameTextIsNeverSealedAlike(t *testing.T) {
 	t.Parallel()
 	b, seen := box(t, secret, "wallets"), map[string]bool{}
 	for range 100 {
-		sealed, err := b.Seal([]byte("1"), []byte("macaroon"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		nonce := string(sealed[1:13])
+		nonce := string(b.Seal([]byte("1"), []byte("macaroon"))[1:13])
 		if seen[nonce] {
 			t.Fatal("a nonce came twice")
 		}
 		seen[nonce] = true
 	}
-	dry, err := seal.New([]byte(secret), "wallets", bytes.NewReader(make([]byte, 5)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if sealed, err := dry.Seal(nil, nil); err == nil {
-		t.Errorf("sealed without chance: %x", sealed)
-	}
 }
 
 func TestAShortSecretIsRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := seal.New([]byte(secret)[:31], "wallets", rand.Reader); err == nil {
+	if _, err := seal.New([]byte(secret)[:31], "wallets"); err == nil {
 		t.Error("a secret of 31 bytes was accepted")
 	}
 }
