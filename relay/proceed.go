@@ -315,8 +315,7 @@ func (r *Relay) sendAgain(ctx context.Context, row db.RelayPayment, attempt db.R
 		if ended, err := endClaim(ctx, q, row, &attempt, endedNotSent, reason, now); err != nil || !ended {
 			return err
 		}
-		err := q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, Node: only, NotBefore: new(now.Add(pause)), At: now})
-		return err
+		return q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, Node: only, NotBefore: new(now.Add(pause)), At: now})
 	})
 	if err == nil {
 		r.lookAgain()
@@ -343,8 +342,7 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 			return err
 		}
 		if another {
-			err = q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, NotBefore: &now, At: now})
-			return err
+			return q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, NotBefore: &now, At: now})
 		}
 		n, err := q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: string(paidaction.StageInWork), FailureCode: new(string(refusal.Code)),
 			FailureMessage: &refusal.Message, At: now})
