@@ -30,6 +30,8 @@ import (
 type Nodes interface {
 	// Names are all of them, in a fixed order.
 	Names() []string
+	// Ours are all nodes of ours: these, and those that only issue invoices.
+	Ours() []string
 	// Sender is the node with this name; an error if none is configured under it.
 	Sender(name string) (paidaction.SendingNode, error)
 }

@@ -137,6 +137,7 @@ type farNodes struct {
 }
 
 func (f farNodes) Names() []string                                 { return f.names }
+func (f farNodes) Ours() []string                                  { return f.names }
 func (f farNodes) Sender(n string) (paidaction.SendingNode, error) { return farNode{f.conn, n}, nil }
 func (f farNodes) Node(n string) (paidaction.Node, error)          { return farNode{f.conn, n}, nil }
 func (f farNodes) Issuer(context.Context) (string, error)          { return f.names[0], nil }

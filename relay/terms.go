@@ -100,7 +100,7 @@ func (r *Relay) wrapped(ctx context.Context, q paidaction.WrapRequest, bolt11 st
 		return paidaction.Forward{}, err
 	}
 	facts := wrap.Facts{Inner: inner, Requested: q.Share, Outer: q.Outer, Now: r.now(), Chain: chain}
-	if facts.Own, err = r.own(ctx, a, inner); err != nil {
+	if facts.Own, err = r.own(ctx, a, inner, r.Nodes.Ours()); err != nil {
 		return paidaction.Forward{}, err
 	}
 	if facts.HashUsed, err = r.used(ctx, a, inner.Hash); err != nil {
@@ -164,13 +164,13 @@ func (r *Relay) decode(ctx context.Context, a *asking, bolt11 string) (paidactio
 	return paidaction.Bolt11{}, err
 }
 
-// own reports whether one of our nodes issued an invoice. A blinded invoice does not show its node's key: then each
-// node is asked for the hash.
-func (r *Relay) own(ctx context.Context, a *asking, inv paidaction.Bolt11) (bool, error) {
+// own reports whether one of these nodes of ours issued an invoice. A blinded invoice does not show its node's key: then
+// each node is asked for the hash.
+func (r *Relay) own(ctx context.Context, a *asking, inv paidaction.Bolt11, nodes []string) (bool, error) {
 	if _, err := db.New(r.Pool).InvoiceOfHash(ctx, inv.Hash[:]); !errors.Is(err, pgx.ErrNoRows) {
 		return true, err
 	}
-	for _, name := range r.Nodes.Names() {
+	for _, name := range nodes {
 		node, err := r.Nodes.Sender(name)
 		if err != nil {
 			return false, err
@@ -215,6 +215,11 @@ func (r *Relay) keys(ctx context.Context, node paidaction.SendingNode, name stri
 	key, err := node.PublicKey(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask node %s for its key: %w", name, err)
+	}
+	if !slices.Contains(r.Nodes.Names(), name) { // whoever leases nodes remembers those that send
+		if _, err := db.New(r.Pool).MeetNode(ctx, db.MeetNodeParams{Name: name, PublicKey: &key, At: r.now()}); err != nil {
+			return nil, fmt.Errorf("write down who node %s is: %w", name, err)
+		}
 	}
 	return []string{key}, nil
 }
@@ -323,7 +328,7 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 	case !errors.Is(err, pgx.ErrNoRows):
 		return out, fmt.Errorf("look for the invoice among ours: %w", err)
 	}
-	own, err := r.own(ctx, a, inv)
+	own, err := r.own(ctx, a, inv, r.Nodes.Names())
 	if err == nil && own {
 		err = paidaction.Errorf(paidaction.CodeInvalidInput, "This is an invoice of this service: it cannot be paid from a balance here.")
 	}
@@ -404,7 +409,7 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 		if !forward {
 			return nil
 		}
-		agreed, err = db.New(r.Pool).ForwardToSend(ctx, db.ForwardToSendParams{ActionID: c.row.ActionID, Names: r.Nodes.Names()})
+		agreed, err = db.New(r.Pool).ForwardToSend(ctx, db.ForwardToSendParams{ActionID: c.row.ActionID, Names: r.Nodes.Ours()})
 		if err != nil {
 			return fmt.Errorf("%w: read the action: %w", errElsewhere, err)
 		}

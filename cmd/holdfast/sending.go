@@ -23,6 +23,9 @@ type senders struct {
 // Names implements relay.Nodes.
 func (s senders) Names() []string { return s.names }
 
+// Ours implements relay.Nodes.
+func (s senders) Ours() []string { return s.nodes.Names() }
+
 // Sender implements relay.Nodes. It returns any configured node: a payment is followed at the node that sent it, even
 // if that node sends no more.
 func (s senders) Sender(name string) (paidaction.SendingNode, error) {

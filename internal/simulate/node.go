@@ -27,6 +27,9 @@ func (ns nodes) Node(name string) (paidaction.Node, error) { return ns.Sender(na
 // Names implements relay.Nodes.
 func (ns nodes) Names() []string { return ns.world.nodes.Names() }
 
+// Ours implements relay.Nodes.
+func (ns nodes) Ours() []string { return ns.Names() }
+
 // Sender implements relay.Nodes.
 func (ns nodes) Sender(name string) (paidaction.SendingNode, error) {
 	if _, err := ns.world.nodes.Sender(name); err != nil {

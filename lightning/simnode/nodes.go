@@ -25,6 +25,9 @@ func (ns Nodes) Names() []string {
 	return names
 }
 
+// Ours are the nodes' names in order: each sends.
+func (ns Nodes) Ours() []string { return ns.Names() }
+
 // Sender is the node with this name, as a sending node.
 func (ns Nodes) Sender(name string) (paidaction.SendingNode, error) {
 	for _, n := range ns {

@@ -1,0 +1,58 @@
+package relay_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+// oneSends are nodes of which the first sends, and the others only issue invoices.
+type oneSends struct{ relay.Nodes }
+
+func (n oneSends) Names() []string { return n.Nodes.Names()[:1] }
+
+// Spec 03 §3.2: an invoice of any node of ours is not wrapped, also of one that only issues. Somebody else may have made it
+// there, so a withdrawal to it is paid.
+func TestAnInvoiceOfANodeThatOnlyIssuesIsNotWrapped(t *testing.T) {
+	b := setup(t, "one", "two")
+	inv, err := b.Nodes[1].OpenInvoice(b.Ctx, paidaction.InvoiceRequest{Hash: paidaction.Preimage{1}.Hash(), Preimage: paidaction.Preimage{1}, Amount: 70_000,
+		Expiry: time.Hour, CLTVDelta: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrap := func() error {
+		_, err := b.NewRelay(func(c *relay.Config) { c.Nodes = oneSends{c.Nodes} }).Wrap(b.Ctx, b.wrapping())
+		return err
+	}
+	down := func(calls int) { b.Nodes[1].FailBefore(simnode.MethodPublicKey, calls) }
+	refused := func(why string) {
+		t.Helper()
+		err := wrap()
+		said, _ := paidaction.AsRefusal(b.wallet.Said[len(b.wallet.Said)-1])
+		if !errors.Is(err, paidaction.ErrNoReceiver) || said == nil || string(said.Code) != why {
+			t.Errorf("%v, and the wallet's owner was told %v, not %s", err, said, why)
+		}
+	}
+
+	down(1 << 30)
+	if err := wrap(); !errors.Is(err, paidaction.ErrNoReceiver) {
+		t.Errorf("whose it is could not be said: %v", err)
+	}
+	down(0)
+	b.wallet.Same = inv
+	refused("OURS")
+	down(1 << 30) // its key is known by now
+	refused("OURS")
+	b.wallet.Same = ""
+	if err := wrap(); err != nil {
+		t.Errorf("what is not ours, while the node that only issues is down: %v", err)
+	}
+	paid, err := b.NewRelay(func(c *relay.Config) { c.Nodes = oneSends{c.Nodes} }).Resolve(b.Ctx, paidaction.Payee{To: inv})
+	if err != nil || paid.Amount != 70_000 {
+		t.Errorf("a withdrawal: %+v, %v", paid, err)
+	}
+}
