@@ -1,7 +1,6 @@
 package lock_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -10,20 +9,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
 )
 
-// answering is a store that answers each entry with the same.
-type answering struct {
-	*lock.Memory
-	state lock.State
-	err   error
-}
-
-func (s answering) Enter(context.Context, lock.Entry) (lock.Entered, error) {
-	return lock.Entered{State: s.state}, s.err
-}
-
 func opened(t *testing.T, state lock.State, err error) *lock.Locker {
 	t.Helper()
-	store := answering{lock.NewMemory(0), state, err}
+	store := locktest.Answering{Memory: lock.NewMemory(0), State: state, Err: err}
 	return locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
@@ -18,25 +19,13 @@ func TestPaymentsAreCountedByWhatBecomesOfThem(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	r := b.NewRelay(func(c *relay.Config) { c.Metrics = relay.NewMetrics(registry) })
 	b.Engine.Relay, b.Engine.Hooks.Moved = r, r.Metrics.Moved
-	value := func(name, label string) float64 {
-		t.Helper()
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range families {
-			for _, m := range f.GetMetric() {
-				if f.GetName() == "holdfast_relay_"+name && (label == "" || m.GetLabel()[0].GetValue() == label) {
-					return m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
-				}
-			}
-		}
-		return 0
+	value := func(name string, label ...string) float64 {
+		return locktest.Metric(t, registry, "holdfast_relay_"+name, label...)
 	}
-	want := func(want float64, name, label string) {
+	want := func(want float64, name string, label ...string) {
 		t.Helper()
-		if got := value(name, label); got != want {
-			t.Errorf("%s of %q is %v, want %v", name, label, got, want)
+		if got := value(name, label...); got != want {
+			t.Errorf("%s%v is %v, want %v", name, label, got, want)
 		}
 	}
 
@@ -59,8 +48,8 @@ func TestPaymentsAreCountedByWhatBecomesOfThem(t *testing.T) {
 	want(1, "confirmed_total", "OUTGOING")
 	want(1, "failed_total", "INCORRECT_PAYMENT_DETAILS")
 	want(1, "refused_total", "BLINDED")
-	want(2, "seconds", "")
-	want(0, "already_given_total", "")
+	want(2, "seconds")
+	want(0, "already_given_total")
 
 	// A node has paid what nothing here tells of.
 	known := b.issue(simnode.Ask{Amount: 20_000})
@@ -71,7 +60,7 @@ func TestPaymentsAreCountedByWhatBecomesOfThem(t *testing.T) {
 	if _, err := b.tryWithdraw(known.Bolt11); !errors.Is(err, paidaction.Refused(paidaction.CodeDuplicate)) {
 		t.Errorf("what the node has paid: %v", err)
 	}
-	want(1, "already_given_total", "")
+	want(1, "already_given_total")
 
 	// One part is taken and the others hang: the receiver is paid, and nothing is confirmed.
 	hangs := b.withdraw(b.issue(simnode.Ask{Amount: 20_000, Act: simnode.Splits, Parts: 2}).Bolt11)

@@ -24,8 +24,9 @@ func TestAnInvoiceOfANodeThatOnlyIssuesIsNotWrapped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	process := func() *relay.Relay { return b.NewRelay(func(c *relay.Config) { c.Nodes = oneSends{c.Nodes} }) }
 	wrap := func() error {
-		_, err := b.NewRelay(func(c *relay.Config) { c.Nodes = oneSends{c.Nodes} }).Wrap(b.Ctx, b.wrapping())
+		_, err := process().Wrap(b.Ctx, b.wrapping())
 		return err
 	}
 	down := func(calls int) { b.Nodes[1].FailBefore(simnode.MethodPublicKey, calls) }
@@ -51,7 +52,7 @@ func TestAnInvoiceOfANodeThatOnlyIssuesIsNotWrapped(t *testing.T) {
 	if err := wrap(); err != nil {
 		t.Errorf("what is not ours, while the node that only issues is down: %v", err)
 	}
-	paid, err := b.NewRelay(func(c *relay.Config) { c.Nodes = oneSends{c.Nodes} }).Resolve(b.Ctx, paidaction.Payee{To: inv})
+	paid, err := process().Resolve(b.Ctx, paidaction.Payee{To: inv})
 	if err != nil || paid.Amount != 70_000 {
 		t.Errorf("a withdrawal: %+v, %v", paid, err)
 	}

@@ -1,7 +1,6 @@
 package turns_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -89,17 +88,6 @@ func TestALostTurnWasATurn(t *testing.T) {
 	})
 }
 
-// refusing is a store that gives no lock.
-type refusing struct {
-	*lock.Memory
-	state lock.State
-	err   error
-}
-
-func (r refusing) Enter(context.Context, lock.Entry) (lock.Entered, error) {
-	return lock.Entered{State: r.state}, r.err
-}
-
 // Whatever keeps the turn away, the payer is told to try again, and the operator why.
 func TestNoTurnIsARefusal(t *testing.T) {
 	t.Parallel()
@@ -107,10 +95,10 @@ func TestNoTurnIsARefusal(t *testing.T) {
 		store lock.Store
 		cause error
 	}{
-		"too many wait":          {refusing{lock.NewMemory(0), lock.Full, nil}, lock.ErrQueueFull},
-		"too many keys":          {refusing{lock.NewMemory(0), lock.TooMany, nil}, lock.ErrTooManyKeys},
-		"the store is away":      {refusing{lock.NewMemory(0), "", errors.New("away")}, lock.ErrUnavailable},
-		"it never comes":         {refusing{lock.NewMemory(0), lock.Queued, nil}, lock.ErrTimeout},
+		"too many wait":          {locktest.Answering{Memory: lock.NewMemory(0), State: lock.Full}, lock.ErrQueueFull},
+		"too many keys":          {locktest.Answering{Memory: lock.NewMemory(0), State: lock.TooMany}, lock.ErrTooManyKeys},
+		"the store is away":      {locktest.Answering{Memory: lock.NewMemory(0), Err: errors.New("away")}, lock.ErrUnavailable},
+		"it never comes":         {locktest.Answering{Memory: lock.NewMemory(0), State: lock.Queued}, lock.ErrTimeout},
 		"the process is stopped": {nil, lock.ErrClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
