@@ -254,25 +254,29 @@ func TestTheYoungStay(t *testing.T) {
 	}
 }
 
-// What was lost stays known after its postings are gone, from the first action of a range to the last.
+// What was lost stays known, and why, after its postings are gone, from the first action of a range to the last.
 func TestLossesStayKnown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.zap(2 * few)
 	for _, action := range []int64{1, few, few + 1, 2 * few} {
-		w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES ($1, 8, 0, 7, 'lost', $2)`, action, w.Clock.Now())
+		w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES ($1, 8, 0, 7, format('lost %s', $1::bigint), $2)`, action, w.Clock.Now())
 		w.exec(`UPDATE account SET balance = balance + CASE id WHEN 8 THEN -7 ELSE 7 END WHERE id IN (0, 8)`)
 	}
 	w.age()
-	losses := func() (all map[int64]int64) {
+	type loss struct {
+		msat   int64
+		reason string
+	}
+	losses := func() (all map[int64]loss) {
 		t.Helper()
 		rows, err := db.New(w.Pool).Losses(w.Ctx, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = map[int64]int64{}
+		all = map[int64]loss{}
 		for _, row := range rows {
-			all[*row.ActionID] = row.Msat
+			all[*row.ActionID] = loss{row.Msat, row.Reason}
 		}
 		return all
 	}

@@ -58,10 +58,10 @@ SELECT @first_one::bigint, p.id, sum(p.msat) FROM (
 GROUP BY p.id;
 
 -- name: ArchiveLosses :exec
-INSERT INTO archived_loss (action_id, msat, incoming)
-SELECT l.action_id, sum(l.msat), bool_or(l.incoming) FROM (
-    SELECT action_id, msat, false AS incoming FROM posting WHERE action_id BETWEEN @first_one::bigint AND @last_one::bigint AND from_account = 8
-    UNION ALL SELECT h.action_id, 0, true FROM action_history h JOIN paid_action a ON a.id = h.action_id WHERE h.action_id BETWEEN @first_one AND @last_one
+INSERT INTO archived_loss (action_id, msat, reason, incoming)
+SELECT l.action_id, sum(l.msat), string_agg(DISTINCT l.reason, ', '), bool_or(l.incoming) FROM (
+    SELECT action_id, msat, reason, false AS incoming FROM posting WHERE action_id BETWEEN @first_one::bigint AND @last_one::bigint AND from_account = 8
+    UNION ALL SELECT h.action_id, 0, NULL, true FROM action_history h JOIN paid_action a ON a.id = h.action_id WHERE h.action_id BETWEEN @first_one AND @last_one
         AND (h.fact = 'INCOMING_LOST' OR (h.fact = 'WRITTEN_OFF' AND a.flow = 'WRAPPED'))) AS l
 GROUP BY l.action_id;
 

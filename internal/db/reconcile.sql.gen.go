@@ -1160,7 +1160,7 @@ SELECT lost.action_id, sum(lost.msat)::bigint AS msat,
         string_agg(DISTINCT lost.reason, ', '), '')::text AS reason
 FROM (
     SELECT posting.action_id, posting.msat, posting.reason FROM posting WHERE posting.from_account = 8
-    UNION ALL SELECT archived_loss.action_id, archived_loss.msat, NULL FROM archived_loss WHERE archived_loss.msat > 0
+    UNION ALL SELECT archived_loss.action_id, archived_loss.msat, archived_loss.reason FROM archived_loss WHERE archived_loss.msat > 0
 ) AS lost LEFT JOIN relay_payment ON relay_payment.action_id = lost.action_id
 GROUP BY lost.action_id, CASE WHEN lost.action_id IS NULL THEN lost.reason END ORDER BY lost.action_id DESC NULLS LAST, 3 LIMIT $1
 `
@@ -1172,8 +1172,7 @@ type LossesRow struct {
 }
 
 // What was booked as lost, newest first, and why: what an operator said where it was one, else the reason of the postings,
-// which is all there is to a loss booked by hand. Those of no action are told apart by their reasons. What is archived
-// has none.
+// which is all there is to a loss booked by hand. Those of no action are told apart by their reasons.
 func (q *Queries) Losses(ctx context.Context, page int32) ([]LossesRow, error) {
 	rows, err := q.db.Query(ctx, losses, page)
 	if err != nil {

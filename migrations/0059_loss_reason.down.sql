@@ -1,0 +1,1 @@
+ALTER TABLE archived_loss DROP COLUMN reason;
