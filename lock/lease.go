@@ -155,14 +155,11 @@ func (s *Lease) ends() time.Time {
 func (s *Lease) ended() {
 	s.mu.Lock()
 	left := time.Until(s.ends())
-	if s.over == nil && left > 0 {
-		s.end.Reset(left) // touched meanwhile
-	}
 	// The store limits a touch to the longest hold, and rounds down.
 	tooLong := s.last.Sub(s.later) < 20*time.Millisecond
 	s.mu.Unlock()
 	switch {
-	case left > 0:
+	case left > 0: // touched meanwhile, which has set the timer again
 	case tooLong:
 		s.lose(ErrMaxHold)
 	default:

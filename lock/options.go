@@ -73,11 +73,8 @@ func (s Settings) withDefaults() (Settings, error) {
 	s.Poll = cmp.Or(s.Poll, defaults.Poll)
 	s.Patience = cmp.Or(s.Patience, defaults.Patience)
 	if s.Name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "unknown"
-		}
-		s.Name = fmt.Sprintf("%s:%d", host, os.Getpid())
+		host, _ := os.Hostname() // none is as good as one that nobody knows
+		s.Name = fmt.Sprintf("%s:%d", cmp.Or(host, "unknown"), os.Getpid())
 	}
 	if s.Metrics == nil {
 		s.Metrics = NewMetrics(nil)

@@ -1,0 +1,103 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lock"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+)
+
+// TestAShorterTouchIsFollowedInTime: after a touch for a shorter time the touches that nobody has to think of come as
+// often as that time needs, not when the next one was due before it.
+func TestAShorterTouchIsFollowedInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return lock.NewMemory(0), nil }}, lock.Settings{})
+		lease := locktest.Acquire(t, l, "k", lock.Options{TTL: time.Hour, MaxHold: lock.Unlimited})
+		<-time.After(time.Minute) // the first touch is due in 19 more
+		if err := lease.Touch(t.Context(), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		locktest.Release(t, lease)
+	})
+}
+
+// TestATouchCanBeGivenUp: who no longer waits for the answer of the store is told why they do not, and the lease goes on.
+func TestATouchCanBeGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := silent{lock.NewMemory(0), &atomic.Bool{}}
+		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+		lease := locktest.Acquire(t, l, "k", lock.Options{TTL: 20 * time.Second})
+		store.now.Store(true)
+		gaveUp := errors.New("gave up")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, gaveUp)
+		defer cancel()
+		begun := time.Now()
+		if err := lease.Touch(ctx, 20*time.Second); !errors.Is(err, gaveUp) || time.Since(begun) != time.Second {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+		store.now.Store(false)
+		locktest.Release(t, lease)
+	})
+}
+
+// untouched is a store that answers the first touch as told.
+type untouched struct {
+	*lock.Memory
+	first *atomic.Bool
+	err   error // nil: it knows no such lease
+}
+
+func (s untouched) Touch(ctx context.Context, touches []lock.Touch) (map[string]time.Duration, error) {
+	if s.first.CompareAndSwap(false, true) {
+		return nil, s.err
+	}
+	return s.Memory.Touch(ctx, touches)
+}
+
+// TestAHandedLockThatCannotBeMadeLongerIsNotKept: a lock that was handed over is short, and a lease that its caller
+// touches is made longer before the caller has it. Where the store does not answer, the caller has nothing, and the lock
+// is free for the next; where the lock is lost already, the caller waits for it once more.
+func TestAHandedLockThatCannotBeMadeLongerIsNotKept(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]error{"the store does not answer": errAway, "the lock is lost": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				memory := lock.NewMemory(0)
+				store := untouched{memory, &atomic.Bool{}, away}
+				first := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return memory, nil }}, lock.Settings{})
+				second := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+				held := locktest.Acquire(t, first, "k", lock.Options{})
+				const ttl = time.Hour
+				handed := locktest.Go(t.Context(), second, "k", lock.Options{TTL: ttl, MaxHold: lock.Unlimited, Manual: true})
+				synctest.Wait()
+				locktest.Release(t, held)
+				got := <-handed
+				if !store.first.Load() {
+					t.Fatal("it was not handed over, or not touched")
+				}
+				if away == nil {
+					if got.Err != nil || time.Until(got.Lease.Until()) < ttl/2 {
+						t.Fatalf("acquired: %+v", got)
+					}
+					locktest.Release(t, got.Lease)
+				} else if got.Lease != nil || !errors.Is(got.Err, lock.ErrUnavailable) || !errors.Is(got.Err, away) {
+					t.Fatalf("acquired: %+v", got)
+				}
+				next, err := first.TryAcquire(t.Context(), "k", lock.Options{})
+				if err != nil {
+					t.Fatalf("the next: %v", err)
+				}
+				locktest.Release(t, next)
+			})
+		})
+	}
+}
