@@ -1,0 +1,60 @@
+package relay_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// The claim under which a node paid is lost, as after a restore, and the payment is claimed for that node anew, too late
+// for anything to be sent: nothing is, and what has left is booked.
+func TestWhatItsNodeHasPaidIsFollowedThere(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	err := b.Node.Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Clock.Advance(2 * time.Hour) // the invoice has expired
+	if claimed, err := b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance); !claimed || err != nil {
+		t.Fatalf("claimed: %t, error %v", claimed, err)
+	}
+	for b.Advance(pa.ID) == paidaction.Moved {
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSent(inv.Hash, 1) // by hand
+	b.wantSound()
+}
+
+// What was lost as often as a payment is tried is not given to its node once more, and nobody gives it up before its
+// invoice has expired: what was lost on its way may arrive. Then it goes back, or its payer would wait for ever.
+func TestWhatWasLostTooOftenGoesBackOnceItsInvoiceHasExpired(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	b.Node.FailBefore(simnode.MethodPay, 1<<30)
+	const tries = 3
+	for range tries {
+		if claimed, err := b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance); !claimed || err != nil {
+			t.Fatalf("claimed: %t, error %v", claimed, err)
+		}
+		b.AwaitStage(pa.ID, "in_work")
+		b.Clock.Advance(over)
+		b.rounds(3)
+	}
+	b.AwaitStage(pa.ID, "in_work")
+	if claimed, err := b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance); claimed || err != nil {
+		t.Errorf("claimed once more: %t, error %v", claimed, err)
+	}
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.Clock.Advance(2 * time.Hour)
+	b.rounds(3)
+	b.WantState(pa.ID, paidaction.Failed)
+	b.wantPaidOut(inv.Hash, 0)
+	b.wantSats(100_000)
+	b.wantSound()
+}
