@@ -34,3 +34,23 @@ func TestEachSettledReadsEveryPage(t *testing.T) {
 		t.Errorf("%+v, %v", seen, err)
 	}
 }
+
+// What came by keysend is counted as received, and said apart: nobody had asked for it.
+func TestWhatCameByKeysendIsSaidApart(t *testing.T) {
+	t.Parallel()
+	c, _, node := fixture(t)
+	r := request(1, false)
+	if _, err := c.OpenInvoice(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.PayHash(r.Hash, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	const more = 200_000
+	if err := node.Keysend(r.Preimage, more, node.Height()+100); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.LookupInvoice(t.Context(), r.Hash); err != nil || got.Received != r.Amount+more || got.Keysend != more {
+		t.Errorf("received %d, of it %d by keysend: %v", got.Received, got.Keysend, err)
+	}
+}

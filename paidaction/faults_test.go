@@ -440,6 +440,28 @@ func TestInvoiceThatWasNeverIssuedFails(t *testing.T) {
 	w.WantState(id, paidaction.Failed)
 }
 
+// Nor is it issued later than it could be paid, for whoever repeats the request: a node takes no time at all for the
+// time that is usual there.
+func TestInvoiceThatWasNeverIssuedIsNotIssuedTooLate(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{InvoiceExpiry: time.Minute})
+	user := w.User("payer", 0, 0)
+	w.Node.FailBefore(simnode.MethodOpen, 2) // it is tried again at once
+	w.Node.FailBefore(simnode.MethodLookup, 2)
+	try := func() error {
+		_, err := w.Try(user, community.KindDonate, community.DonateArgs{Sats: 10}, "", "key")
+		return err
+	}
+	w.WantRefusal(try(), paidaction.CodeLightningUnavailable)
+	w.Clock.Advance(time.Minute - time.Millisecond)
+	w.WantRefusal(try(), paidaction.CodeTryAgain)
+	if n := len(w.Node.Invoices()); n != 0 {
+		t.Errorf("%d invoices are issued", n)
+	}
+	w.Drain()
+	w.WantState(w.Count(`SELECT max(id) FROM paid_action`), paidaction.Failed)
+}
+
 // Given up by its payer, it fails at once: the node knows of nothing that it could cancel, and from there nothing more is issued.
 func TestInvoiceThatWasNeverIssuedIsCancelled(t *testing.T) {
 	t.Parallel()

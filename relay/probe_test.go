@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
@@ -177,6 +178,23 @@ func TestAProbeCountsForAsLongAsItsReceiverCanKeepIt(t *testing.T) {
 	b.wallet.Ask.CLTVDelta = 80
 	if m := b.asks(); m != paidaction.P2P {
 		t.Errorf("%s: those that hung have expired", m)
+	}
+}
+
+// A probe is forgotten once it has certainly come back, by whatever clock, and not before: until then it counts.
+func TestAProbeIsNotForgottenTooSoon(t *testing.T) {
+	b := setup(t)
+	now := b.Clock.Now()
+	for _, until := range []time.Time{now.Add(time.Hour), now.Add(-59 * time.Minute), now.Add(-61 * time.Minute)} {
+		if _, err := b.Pool.Exec(b.Ctx, `INSERT INTO route_probe (receiver_id, amount_msat, until) VALUES ($1, 1, $2)`, b.author, until); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if more, err := relay.SweepProbes(b.Ctx, db.New(b.Pool), now); more || err != nil {
+		t.Errorf("more is left: %t, error %v", more, err)
+	}
+	if n := b.Count(`SELECT count(*) FROM route_probe WHERE until > $1`, now.Add(-time.Hour)); n != 2 || b.Count(`SELECT count(*) FROM route_probe`) != n {
+		t.Errorf("%d of the two that count are left", n)
 	}
 }
 

@@ -153,6 +153,50 @@ func TestFailedTwiceForOneGenesisIsSkipped(t *testing.T) {
 	}
 }
 
+// A failure counts for as long as its payment can be tried again, and is forgotten later.
+func TestAFailureIsNotForgottenTooSoon(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.save(w.user(), newLNbits(t, w.mint).settings()).ID
+	recent, old := w.genesis(), w.genesis()
+	for genesis, days := range map[int64]int{recent: 29, old: 31} {
+		if _, err := w.pool.Exec(w.ctx, `UPDATE paid_action SET created_at = now() - make_interval(days => $2) WHERE id = $1`, genesis, days); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.failed(first, genesis, "NO_ROUTE"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if more, err := wallet.Sweep(w.ctx, db.New(w.pool), time.Now()); more || err != nil {
+		t.Errorf("more is left: %t, error %v", more, err)
+	}
+	var left []int64
+	if err := w.pool.QueryRow(w.ctx, `SELECT array_agg(genesis_id) FROM wallet_failure`).Scan(&left); err != nil || !slices.Equal(left, []int64{recent}) {
+		t.Errorf("left are those for %v of %d and %d, error %v", left, recent, old, err)
+	}
+}
+
+// Only who has a wallet that may be asked can be paid directly.
+func TestWhoHasAWallet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	has := func(user int64, want bool) {
+		t.Helper()
+		if has, err := w.Has(w.ctx, user); has != want || err != nil {
+			t.Errorf("user %d has one: %t, error %v", user, has, err)
+		}
+	}
+	user, other := w.user(), w.user()
+	has(user, false)
+	saved := w.save(user, newLNbits(t, w.mint).settings())
+	has(user, true)
+	has(other, false)
+	if _, err := w.pool.Exec(w.ctx, `UPDATE receiver_wallet SET enabled = false WHERE id = $1`, saved.ID); err != nil {
+		t.Fatal(err)
+	}
+	has(user, false)
+}
+
 // One wallet that hangs costs its time, not more; many that hang cost no more than the search.
 func TestSlowWalletsAreBounded(t *testing.T) {
 	t.Parallel()
