@@ -75,7 +75,7 @@ type Wallets interface {
 	Each(ctx context.Context, receiver, genesis int64, amount paidaction.Msat, memo string, try func(wallet int64, bolt11 string) error) error
 	// Failed notes, in the caller's transaction, that a payment of a wallet's invoice failed.
 	Failed(ctx context.Context, q *db.Queries, wallet, genesis int64, reason paidaction.FailureReason) error
-	// Address gets an invoice from a lightning address or an LNURL.
+	// Address gets an invoice from a lightning address or an LNURL. The error is a refusal, or the end of ctx.
 	Address(ctx context.Context, address string, amount paidaction.Msat, comment string) (bolt11 string, err error)
 }
 

@@ -294,11 +294,7 @@ func (r *Relay) address(ctx context.Context, p paidaction.Payee) (string, error)
 	if p.Amount <= 0 {
 		return "", paidaction.Errorf(paidaction.CodeInvalidAmount, "Say how many sats to send to the address.")
 	}
-	bolt11, err := r.Wallets.Address(ctx, p.To, p.Amount, p.Comment)
-	if _, refusal := paidaction.AsRefusal(err); err != nil && !refusal {
-		err = paidaction.Errorf(paidaction.CodeInvalidInput, "The address gave no invoice. Check it, or try again later.").Because(err)
-	}
-	return bolt11, err
+	return r.Wallets.Address(ctx, p.To, p.Amount, p.Comment)
 }
 
 // payable refuses what a withdrawal may not pay. Our own plain invoice is paid inside. A payment of any other invoice

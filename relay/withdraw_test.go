@@ -67,28 +67,6 @@ func TestAWithdrawalToAnInvoice(t *testing.T) {
 	b.wantSound()
 }
 
-func TestAWithdrawalToAnAddress(t *testing.T) {
-	b := setup(t).rich(100)
-	b.Run(b.Relay)
-	pa, err := b.Try(b.payer, community.KindWithdraw, community.WithdrawArgs{To: fmt.Sprintf("%d@holdfast.example", b.author), Sats: new(int64(40)), MaxFeeSats: 1}, "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.Await(pa.ID, paidaction.Paid)
-	b.wantPaidOut(b.wallet.Last().Hash, 40_000)
-	b.wantSats(59_000)
-	b.wantSound()
-}
-
-// An address that asks for another amount than was said is not paid.
-func TestAnAddressThatAsksForMore(t *testing.T) {
-	b := setup(t).rich(100)
-	b.wallet.Ask.Amount = 1_000
-	_, err := b.Try(b.payer, community.KindWithdraw, community.WithdrawArgs{To: fmt.Sprintf("%d@holdfast.example", b.author), Sats: new(int64(40)), MaxFeeSats: 1}, "", "")
-	b.WantRefusal(err, paidaction.CodeInvalidAmount)
-	b.wantSats(100_000)
-}
-
 // Spec 05.15: a withdrawal that fails for good ends in FAILED, and gives back exactly what it took.
 func TestAWithdrawalThatFailsIsRefunded(t *testing.T) {
 	for name, spoil := range map[string]func(*bundle) simnode.Ask{

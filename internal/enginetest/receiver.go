@@ -3,7 +3,6 @@ package enginetest
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -139,16 +138,17 @@ func (ws *Wallets) Failures(wallet, genesis int64) int {
 
 // Address implements relay.Wallets: the address of a user is their number.
 func (ws *Wallets) Address(_ context.Context, address string, amount paidaction.Msat, memo string) (string, error) {
+	nobody := paidaction.Errorf(paidaction.CodeInvalidInput, "Nobody has this address.")
 	var owner int64
 	if _, err := fmt.Sscanf(address, "%d@", &owner); err != nil {
-		return "", errors.New("nobody has this address")
+		return "", nobody
 	}
 	for _, w := range ws.wallets {
 		if w.Owner == owner {
 			return w.invoice(amount, memo)
 		}
 	}
-	return "", errors.New("nobody has this address")
+	return "", nobody
 }
 
 // places are unlimited leases.

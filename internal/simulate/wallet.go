@@ -173,11 +173,15 @@ func (ws *wallets) Failed(ctx context.Context, _ *db.Queries, wallet, genesis in
 	return nil
 }
 
-// Address implements relay.Wallets: the address of a wallet is its number.
+// Address implements relay.Wallets: the address of a wallet is its number. One that gives nothing refuses.
 func (ws *wallets) Address(ctx context.Context, address string, amount paidaction.Msat, _ string) (string, error) {
 	var id int64
 	if _, err := fmt.Sscanf(address, "%d@", &id); err != nil || id < 1 || int(id) > len(ws.all) {
-		return "", fmt.Errorf("nobody has the address %q", address)
+		return "", paidaction.Errorf(paidaction.CodeInvalidInput, "Nobody has the address %q.", address)
 	}
-	return ws.ask(ctx, ws.all[id-1], amount)
+	bolt11, err := ws.ask(ctx, ws.all[id-1], amount)
+	if err != nil {
+		err = paidaction.Errorf(paidaction.CodeInvalidInput, "The address gave no invoice.").Because(err)
+	}
+	return bolt11, err
 }
