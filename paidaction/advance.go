@@ -342,8 +342,3 @@ func (e *Engine) deadlineAfter(s State, now time.Time) *time.Time {
 	}
 	return nil
 }
-
-// Overdue reports whether an open action has stayed in its state longer than grace past its deadline.
-func (e *Engine) Overdue(pa *PaidAction, grace time.Duration) bool {
-	return !pa.State.Terminal() && pa.Deadline != nil && e.now().After(pa.Deadline.Add(grace))
-}

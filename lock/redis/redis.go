@@ -81,6 +81,15 @@ func ms(d time.Duration) int64 { return d.Milliseconds() }
 // errAnswer means that a script answered something else than it should: another program's keys under our prefix.
 var errAnswer = errors.New("an answer that the script cannot give")
 
+// list reads a list of n values.
+func list(v any, n int) ([]any, error) {
+	values, _ := v.([]any)
+	if len(values) != n {
+		return nil, errAnswer
+	}
+	return values, nil
+}
+
 // number reads what the scripts write with whole.
 func number(v any) int64 {
 	text, _ := v.(string)
@@ -93,9 +102,9 @@ func grant(fence, valid any) lock.Grant {
 }
 
 func handoff(key string, v any) (lock.Handoff, error) {
-	parts, ok := v.([]any)
-	if !ok || len(parts) != 5 {
-		return lock.Handoff{}, errAnswer
+	parts, err := list(v, 5)
+	if err != nil {
+		return lock.Handoff{}, err
 	}
 	id, _ := parts[0].(string)
 	process, _ := parts[1].(string)
@@ -115,9 +124,9 @@ func (s *Store) Enter(ctx context.Context, e lock.Entry) (lock.Entered, error) {
 	if err != nil {
 		return lock.Entered{}, err
 	}
-	parts, ok := answer.([]any)
-	if !ok || len(parts) != 4 {
-		return lock.Entered{}, errAnswer
+	parts, err := list(answer, 4)
+	if err != nil {
+		return lock.Entered{}, err
 	}
 	state, _ := parts[0].(string)
 	next, err := handoff(e.Key, parts[3])
@@ -144,13 +153,13 @@ func (s *Store) Look(ctx context.Context, tickets []lock.Ticket) ([]lock.Standin
 		if err != nil {
 			return nil, err
 		}
-		parts, ok := answer.([]any)
-		if !ok || len(parts) != 3 {
-			return nil, errAnswer
+		parts, err := list(answer, 3)
+		if err != nil {
+			return nil, err
 		}
-		states, ok := parts[0].([]any)
-		if !ok || len(states) != len(arguments)-1 {
-			return nil, errAnswer
+		states, err := list(parts[0], len(arguments)-1)
+		if err != nil {
+			return nil, err
 		}
 		for i, state := range states {
 			name, _ := state.(string)
@@ -202,9 +211,9 @@ func (s *Store) Release(ctx context.Context, t lock.Ticket) (lock.Released, erro
 	if err != nil {
 		return lock.Released{}, err
 	}
-	parts, ok := answer.([]any)
-	if !ok || len(parts) != 2 {
-		return lock.Released{}, errAnswer
+	parts, err := list(answer, 2)
+	if err != nil {
+		return lock.Released{}, err
 	}
 	next, err := handoff(t.Key, parts[1])
 	return lock.Released{Owner: parts[0] == "owner", Next: next}, err
