@@ -117,6 +117,10 @@ func TestWhatIsNeededStays(t *testing.T) {
 			need: func(w *world) { w.zap(few); w.age(); w.exec(`UPDATE account SET balance = balance + 1 WHERE id = 16`) },
 			free: func(w *world) { w.exec(`UPDATE account SET balance = balance - 1 WHERE id = 16`) }, why: "reconcile finds something broken",
 		},
+		"books that anybody may change": {
+			need: func(w *world) { w.zap(few); w.age(); w.exec(`ALTER TABLE posting DISABLE TRIGGER posting_append_only`) },
+			free: func(w *world) { w.exec(`ALTER TABLE posting ENABLE TRIGGER posting_append_only`) }, why: "reconcile finds something broken",
+		},
 		"a history with a gap at the first action": {need: gap(1), why: "reconcile finds something broken"},
 		"a history with a gap at the last action":  {need: gap(few), why: "reconcile finds something broken"},
 		"what the last periodic run has found at the first action": {
