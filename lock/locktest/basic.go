@@ -212,7 +212,7 @@ func maxHold(t *testing.T, s *suite) {
 }
 
 // leasesEnd: what the store itself says of a lease, whatever its holder believes. A lease cannot be touched beyond its
-// longest hold, nor once it has run out.
+// longest hold, nor once it has run out, and who asks is told of no longer one.
 func leasesEnd(t *testing.T, s *suite) {
 	store, err := s.Open()
 	if err != nil {
@@ -233,6 +233,18 @@ func leasesEnd(t *testing.T, s *suite) {
 			t.Fatal(err)
 		}
 		return valid
+	}
+	brief := lock.Entry{Ticket: lock.Ticket{Key: s.key + "brief", ID: "brief", Process: "suite"}, Name: "suite", Live: time.Hour, TTL: time.Hour, MaxHold: 20 * time.Second}
+	first, err1 := store.Enter(t.Context(), brief)
+	again, err2 := store.Enter(t.Context(), brief)
+	seen, err3 := store.Look(t.Context(), []lock.Ticket{brief.Ticket})
+	if err := errors.Join(err1, err2, err3); err != nil || len(seen) != 1 {
+		t.Fatal(seen, err)
+	}
+	for way, valid := range map[string]time.Duration{"got": first.Valid, "asked for again": again.Valid, "looked at": seen[0].Valid} {
+		if valid <= 0 || valid > brief.MaxHold {
+			t.Errorf("a lease of %v at most, %s, lasts for %v", brief.MaxHold, way, valid)
+		}
 	}
 	long := enter("long", time.Minute)
 	if valid := touch(long, 2*time.Hour)[long.ID]; valid <= time.Minute || valid > time.Hour {
