@@ -41,6 +41,15 @@ var (
 	attempts look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.BreaksOfAttempts(ctx, a))
 	}
+	payments look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.BreaksOfPayment(ctx, a))
+	}
+	records look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.LostRecords(ctx, a))
+	}
+	keys look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.BreaksOfKeys(ctx, a))
+	}
 	relayed look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.BreaksOfRelay(ctx, db.BreaksOfRelayParams{Actions: a}))
 	}
@@ -53,6 +62,9 @@ var parts = []struct {
 	look look
 	sql  string
 }{
+	{"a user's account, though a node was paid", payments, `UPDATE posting SET from_account = (SELECT payer_id * 16 FROM paid_action WHERE id = {opt}) WHERE action_id = {opt} AND from_account = 0`},
+	{"credits, where the method says sats", payments, `UPDATE paid_action SET method = 'REWARD_SATS' WHERE id = {credits}`},
+
 	{"a donation that was paid for does not count", effects, `INSERT INTO donation (action_id, msat, state) VALUES ({opt}, 1, 'PENDING')`},
 	{"a donation counts that was not paid for", effects, `INSERT INTO donation (action_id, msat, state) VALUES ({retried}, 1, 'PAID')`},
 	{"a vote counts that was not paid for", effects, `INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) SELECT {retried}, 1, 1, min(id), 'PAID' FROM usr`},
@@ -121,6 +133,19 @@ var parts = []struct {
 	{"another budget than the receiver's invoice was accepted with", relayed, `UPDATE relay_payment SET budget_msat = budget_msat - 1, fee_msat = fee_msat - 1 WHERE action_id = {wrapped}`},
 	{"less than the payer of a withdrawal has set aside", relayed, `UPDATE relay_payment SET amount_msat = amount_msat - 1 WHERE action_id = {withdrawn}`},
 	{"a payment that was written off, and is not booked as lost", relayed, `UPDATE action_history SET fact = 'WRITTEN_OFF' WHERE action_id = {wrapped} AND to_state = 'PAID'`},
+
+	{"a payment that was given up, of what goes on", relayed, `UPDATE relay_payment SET stage = 'failed', preimage = NULL, fee_msat = NULL, failure_code = 'X' WHERE action_id = {wrapped};
+		UPDATE paid_action SET state = 'FORWARDED', deadline = now() WHERE id = {wrapped}`},
+	{"a payment that goes on, of what gives the money back", relayed, `UPDATE relay_payment SET stage = 'in_work', preimage = NULL, fee_msat = NULL WHERE action_id = {wrapped};
+		UPDATE paid_action SET state = 'FAILED_FORWARD', deadline = now() WHERE id = {wrapped}`},
+	{"a payment that goes on, of what is cancelled", relayed, `UPDATE relay_payment SET stage = 'in_work', preimage = NULL, fee_msat = NULL WHERE action_id = {wrapped};
+		UPDATE paid_action SET state = 'CANCELING', deadline = now() WHERE id = {wrapped}`},
+
+	{"no payment of a withdrawal", records, `DELETE FROM relay_attempt USING relay_payment r WHERE payment_id = r.id AND r.action_id = {withdrawn}; DELETE FROM relay_payment WHERE action_id = {withdrawn}`},
+	{"no payment of a forward", records, `DELETE FROM relay_attempt USING relay_payment r WHERE payment_id = r.id AND r.action_id = {wrapped}; DELETE FROM relay_payment WHERE action_id = {wrapped}`},
+
+	{"an anonymous payer's key twice", keys, `DROP INDEX paid_action_anonymous_key;
+		UPDATE paid_action SET payer_id = NULL, idempotency_key = repeat('x', 22), args_hash = sha256('x') WHERE id IN ({opt}, {held})`},
 
 	{"the next attempt but one", attempts, `UPDATE paid_action SET attempt = attempt + 1 WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
 	{"an attempt at something else", attempts, `UPDATE paid_action SET kind = 'DONATE' WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
