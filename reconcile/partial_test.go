@@ -100,3 +100,22 @@ func TestANodeThatDoesNotSayWhatItTookIsUnknown(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 }
+
+// A payment that may still be made is asked for in every run, however long ago it moved, and although its action has
+// ended.
+func TestAPaymentThatMayBeMadeIsAskedForInEveryRun(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	exec(w, someAction.Replace(`UPDATE relay_payment SET stage = 'pending_confirmation', fee_msat = NULL WHERE action_id = {wrapped}`))
+	w.Clock.Advance(48 * time.Hour)
+	config := compared(w)
+	config.Changed = w.Clock.Now().Add(-time.Hour)
+	config.Nodes = liars{Nodes: config.Nodes, payment: func(*paidaction.PaymentUpdate) error { return paidaction.ErrPaymentNotFound }}
+	report, err := reconcile.Run(w.Ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := report.Invariants[8]; found.Broken != 1 || found.Breaks[0].Kind != "payment-lost" {
+		t.Errorf("%+v", found)
+	}
+}

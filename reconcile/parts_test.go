@@ -50,6 +50,13 @@ var (
 	keys look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.BreaksOfKeys(ctx, a))
 	}
+	weak look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.WeakKeys(ctx, a))
+	}
+	caught look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
+		id, err := q.CaughtByRest(ctx)
+		return int(id), err
+	}
 	relayed look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.BreaksOfRelay(ctx, db.BreaksOfRelayParams{Actions: a}))
 	}
@@ -146,6 +153,12 @@ var parts = []struct {
 
 	{"an anonymous payer's key twice", keys, `DROP INDEX paid_action_anonymous_key;
 		UPDATE paid_action SET payer_id = NULL, idempotency_key = repeat('x', 22), args_hash = sha256('x') WHERE id IN ({opt}, {held})`},
+
+	{"a key of no arguments", weak, `ALTER TABLE paid_action DROP CONSTRAINT key_has_hash; UPDATE paid_action SET idempotency_key = 'x', args_hash = NULL WHERE id = {opt}`},
+
+	{"a step in no partition of a range", caught, `DO $$ DECLARE first_one bigint; BEGIN
+		FOR first_one IN SELECT first_action FROM action_range LOOP EXECUTE format('ALTER TABLE action_history DETACH PARTITION %I', 'action_history_' || first_one); END LOOP; END $$;
+		INSERT INTO action_history OVERRIDING SYSTEM VALUE SELECT * FROM action_history_1`},
 
 	{"the next attempt but one", attempts, `UPDATE paid_action SET attempt = attempt + 1 WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
 	{"an attempt at something else", attempts, `UPDATE paid_action SET kind = 'DONATE' WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},

@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -128,10 +129,12 @@ func TestWhatIsUnderWayIsNoDifference(t *testing.T) {
 	if found := run(t, w).Invariants[8]; found.Broken != 0 {
 		t.Errorf("%+v", found)
 	}
-	// The same payment is a break long after its deadline.
-	w.Clock.Advance(time.Hour)
-	if found := run(t, w).Invariants[8]; found.Broken != 1 {
-		t.Errorf("%+v", found)
+	// The same payment is a break long after its deadline, for as long as the action is open.
+	for _, later := range []time.Duration{time.Hour, 48 * time.Hour} {
+		w.Clock.Advance(later)
+		if found := run(t, w).Invariants[8]; found.Broken != 1 {
+			t.Errorf("after %s: %+v", later, found)
+		}
 	}
 }
 
@@ -148,6 +151,18 @@ func TestAPaymentThatIsNotRecordedIsFound(t *testing.T) {
 	}
 	pay(w, w.Node, issue(simnode.Pays))
 	if found := look(); found.Broken != 1 {
+		t.Errorf("%+v", found)
+	}
+	// One that is under way may have been begun a moment before its record was written, but not long ago.
+	ctx, stop := context.WithCancel(w.Ctx)
+	defer stop()
+	_ = w.Node.Pay(ctx, paidaction.PaymentRequest{Bolt11: issue(simnode.Holds), FeeLimit: 10 * sat, Timeout: time.Second},
+		func(paidaction.PaymentUpdate) error { stop(); return nil })
+	if found := look(); found.Broken != 1 {
+		t.Errorf("%+v", found)
+	}
+	w.Clock.Advance(2 * time.Minute)
+	if found := look(); found.Broken != 2 {
 		t.Errorf("%+v", found)
 	}
 }
@@ -177,8 +192,11 @@ func TestAPaymentThatItsNodeHasForgottenIsFound(t *testing.T) {
 		t.Errorf("while it hangs: %+v", found)
 	}
 	w.Node.Wipe()
-	if found := run(t, w).Invariants[8]; found.Broken != 1 || found.Breaks[0].Kind != "payment-lost" {
-		t.Errorf("%+v", found)
+	for _, later := range []time.Duration{0, 48 * time.Hour} {
+		w.Clock.Advance(later)
+		if found := run(t, w).Invariants[8]; found.Broken != 1 || found.Breaks[0].Kind != "payment-lost" {
+			t.Errorf("after %s: %+v", later, found)
+		}
 	}
 }
 
@@ -205,6 +223,25 @@ func TestAJobOfSeveralIsAJobOfEach(t *testing.T) {
 		}
 		if found := run(t, w).Invariants[6]; found.Broken != want {
 			t.Errorf("%s: %d actions have no job, want %d", args, found.Broken, want)
+		}
+	}
+}
+
+// A job that has come to its end moves nothing any more.
+func TestAJobThatHasEndedIsNone(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	pa := openZap(w)
+	for state, want := range map[string]int64{"completed": 1, "cancelled": 1, "discarded": 1, "running": 0, "retryable": 0} {
+		if _, err := w.Pool.Exec(w.Ctx, `DELETE FROM river_job`); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO river_job (kind, queue, args, max_attempts, state, finalized_at)
+			VALUES ('advance', 'money', jsonb_build_object('action', $1::bigint), 1, $2::river_job_state, CASE WHEN $3 THEN now() END)`, pa.ID, state, want == 1); err != nil {
+			t.Fatal(err)
+		}
+		if found := run(t, w).Invariants[6]; found.Broken != want {
+			t.Errorf("%s: %+v, want %d", state, found, want)
 		}
 	}
 }
