@@ -2,14 +2,19 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
 
@@ -108,6 +113,42 @@ func TestTheServiceReconciles(t *testing.T) {
 	s.await("the log", func() bool {
 		return strings.Contains(s.said(), "an invariant is broken") && strings.Contains(s.said(), `"level":"ERROR"`)
 	})
+}
+
+// What the nodes have taken and paid is compared as far back as is wanted, and where one cannot be asked nobody is told
+// that all is well.
+func TestReconcileAsksTheNodes(t *testing.T) {
+	t.Parallel()
+	node, nodes := newNodeAt(t, func() time.Time { return time.Now().Add(-72 * time.Hour) })
+	env := settings(pgtest.New(t), nodes)
+	look := func(env []string, want int, kinds ...string) (said string) {
+		t.Helper()
+		code, out, said := command(t, env, "reconcile", "--again=0s", "--since=168h")
+		var found []string
+		for _, m := range regexp.MustCompile(`"kind":"([a-z-]+)"`).FindAllStringSubmatch(out, -1) {
+			found = append(found, m[1])
+		}
+		if code != want || !slices.Equal(found, kinds) {
+			t.Errorf("exit code %d, want %d, found %v, want %v\n%s%s", code, want, found, kinds, out, said)
+		}
+		return said
+	}
+	look(env, exitOK)
+	taken := paidaction.Preimage{9}
+	_, err := node.Node.OpenInvoice(t.Context(), paidaction.InvoiceRequest{Preimage: taken, Hash: taken.Hash(), Amount: 5_000, Memo: "forgotten", Expiry: time.Hour, CLTVDelta: 80})
+	if err := errors.Join(err, node.Node.PayHash(taken.Hash(), simnode.Payment{})); err != nil {
+		t.Fatal(err)
+	}
+	look(env, exitFound, "not-issued")
+	node.ScriptWasPaid(paidaction.Preimage{8}, 5_000, 1)
+	look(env, exitFound, "not-recorded", "not-issued")
+	if code, out, _ := command(t, env, "reconcile", "--again=0s"); strings.Contains(out, `"kind":"not-issued"`) {
+		t.Errorf("what was taken three days ago is told of the last day: exit code %d\n%s", code, out)
+	}
+	away := settings(pgtest.New(t), regexp.MustCompile(`localhost:[0-9]+`).ReplaceAllString(nodes, "localhost:1"))
+	if said := look(away, exitFailed); !strings.Contains(said, "not everything could be looked at: node sim does not answer") {
+		t.Error(said)
+	}
 }
 
 // A span that lies in the future has nothing in it: what a node took or paid would go unseen, and all would seem well.

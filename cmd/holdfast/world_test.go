@@ -194,7 +194,12 @@ func (s *server) awaitReady(want int) (body string) {
 // newNode starts a simulated LND that is reachable over TCP, and returns the setting that names it.
 func newNode(t *testing.T) (node *lndtest.Server, setting string) {
 	t.Helper()
-	node = lndtest.New(t, simnode.New("sim", time.Now))
+	return newNodeAt(t, time.Now)
+}
+
+func newNodeAt(t *testing.T, clock func() time.Time) (node *lndtest.Server, setting string) {
+	t.Helper()
+	node = lndtest.New(t, simnode.New("sim", clock))
 	config := node.Config()
 	dir := t.TempDir()
 	macaroon, err := hex.DecodeString(config.MacaroonHex)
