@@ -132,6 +132,18 @@ func TestNothingBrokenIsArchived(t *testing.T) {
 	}
 }
 
+// What could not be archived is not taken for done.
+func TestAnArchiveThatFailsSaysSo(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if _, err := pool.Exec(t.Context(), `ALTER TABLE action_range RENAME TO away`); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said := command(t, settings(pool), "archive"); code != exitFailed || !strings.Contains(said, "find the oldest range") {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
+}
+
 // A worker makes partitions by itself, and logs it.
 func TestTheServiceMakesPartitions(t *testing.T) {
 	t.Parallel()
