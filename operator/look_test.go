@@ -77,6 +77,10 @@ func TestLookAtWhatIsOpen(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	// The next worker has had seven seconds to take it up.
+	if _, err := w.Pool.Exec(w.Ctx, `UPDATE river_job SET scheduled_at = $1 WHERE queue = 'money' AND state = 'available'`, w.Clock.Now().Add(-7*time.Second)); err != nil {
+		t.Fatal(err)
+	}
 	store, err := postgres.Open(w.Ctx, postgres.Options{DSN: w.Pool.Config().ConnString(), Direct: w.Pool.Config().ConnString()})
 	if err != nil {
 		t.Fatal(err)
@@ -101,6 +105,7 @@ func TestLookAtWhatIsOpen(t *testing.T) {
 		"actions_open state=PENDING 2", "actions_stuck state=PENDING 1", "actions_open state=HELD 0",
 		"action_oldest_seconds state=PENDING "+fmt.Sprint(w.Clock.Now().Sub(stuck.CreatedAt).Seconds()),
 		"jobs queue=money state=available 1", "jobs queue=money state=scheduled 1", "jobs queue=effects state=available 1", "jobs queue=deliveries state=running 0",
+		"job_due_seconds queue=money 7", "job_due_seconds queue=deliveries 0",
 		"ledger_msat account=issued credits asset=credits -50000", "ledger_msat account=backing sats asset=sats 50000",
 		"locks_held 1", "locks_waiting 0", "look_failures_total 0")
 	if look, err := l.Look(w.Ctx); err != nil || len(look.Ledger) != len(ledger.System()) || look.Locks[0].Key != "payer-1" {

@@ -84,7 +84,7 @@ func TestPagesAreForOperatorsAlone(t *testing.T) {
 	w := enginetest.New(t, paidaction.Settings{})
 	p, keyless := open(t, w), open(t, w, func(c *operator.PageConfig) { c.Key = nil })
 	for _, path := range []string{"/operator/", "/operator/actions", "/operator/actions/1", "/operator/style.css", "/operator/jobs/", "/operator/jobs/api/jobs", "/operator/none"} {
-		for _, password := range []string{"", "00", hex.EncodeToString(key[1:]), hex.EncodeToString(key) + "00", string(key), "Basic"} {
+		for _, password := range []string{"", "00", hex.EncodeToString(key[1:]), hex.EncodeToString(key) + "00", strings.Repeat("00", len(key)), string(key), "Basic"} {
 			r := httptest.NewRequest(http.MethodGet, path, nil)
 			r.SetBasicAuth("operator", password)
 			for _, handler := range []http.Handler{p.handler, keyless.handler} {
