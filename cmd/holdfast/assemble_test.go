@@ -1,9 +1,14 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth/keyauthtest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -28,5 +33,47 @@ func TestSettingsReachThoseWhoKeepThem(t *testing.T) {
 	}
 	if n := s.wallets.Limits.Pending; n != 26 {
 		t.Errorf("a wallet is full with %d invoices", n)
+	}
+}
+
+// An operator decides whether a wallet that nobody knows makes a new user, and for how long somebody stays signed in.
+func TestWhoMaySignInAndForHowLongIsTheOperators(t *testing.T) {
+	t.Parallel()
+	for _, may := range []bool{true, false} {
+		pool := pgtest.New(t)
+		s := serve(t, settings(pool, "HOLDFAST_PUBLIC_URL=https://example.org", fmt.Sprint("HOLDFAST_WALLET_SIGN_UP=", may), "HOLDFAST_SIGNED_IN_FOR=2h"))
+		var answer struct {
+			Data struct {
+				It *struct {
+					LNURL, Secret string
+					ExpiresAt     time.Time
+				}
+			}
+		}
+		ask := func(operation string) {
+			t.Helper()
+			answer.Data.It = nil
+			if err := json.Unmarshal([]byte(s.graphql(http.Header{}, "mutation { it: "+operation+" }", nil)), &answer); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask(`signIn { lnurl secret }`)
+		signed, err := keyauthtest.Wallet("a stranger").Answer(answer.Data.It.LNURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, body := s.get(signed.RequestURI()); status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+		ask(`signedIn(secret: "` + answer.Data.It.Secret + `") { expiresAt }`)
+		in := answer.Data.It
+		if (in != nil) != may || may && (time.Until(in.ExpiresAt) > 2*time.Hour || time.Until(in.ExpiresAt) < time.Hour) {
+			t.Errorf("sign-up %t: signed in %+v", may, in)
+		}
+		var users int
+		if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM usr`).Scan(&users); err != nil || (users == 1) != may {
+			t.Errorf("sign-up %t: %d users, %v", may, users, err)
+		}
+		s.stop()
 	}
 }

@@ -150,8 +150,10 @@ func TestMigrate(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "UPDATE schema_migrations SET dirty = true"); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, said = command(t, env, "serve"); code != exitFailed || !strings.Contains(said, "migrate force") {
-		t.Errorf("serve on a half-migrated database: exit code %d\n%s", code, said)
+	for _, args := range [][]string{{"serve"}, {"migrate", "version"}} {
+		if code, _, said = command(t, env, args...); code != exitFailed || !strings.Contains(said, "migrate force") {
+			t.Errorf("%v on a half-migrated database: exit code %d\n%s", args, code, said)
+		}
 	}
 	step(latest, "force", fmt.Sprint(latest))
 	if _, err := pool.Exec(t.Context(), "UPDATE schema_migrations SET version = version + 1"); err != nil {
@@ -299,7 +301,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("actions %s: exit code %d, %v\n%s%s", args, code, err, out, said)
 		}
 	}
-	for args, want := range map[string]int{"list --state=PAID": exitOK, "list --before=1": exitOK, "list --state=GONE": exitUsage, "list --limit=0": exitUsage, "stuck --limit=0": exitUsage, "show 99": exitFailed, "requeue 99": exitFailed} {
+	for args, want := range map[string]int{"list --state=PAID": exitOK, "stuck --grace=2h": exitOK, "list --before=1": exitOK, "list --state=GONE": exitUsage, "list --limit=0": exitUsage, "stuck --limit=0": exitUsage, "show 99": exitFailed, "requeue 99": exitFailed} {
 		if code, out, said := command(t, env, append([]string{"actions"}, strings.Fields(args)...)...); code != want || strings.Contains(out, "PENDING") {
 			t.Errorf("actions %s: exit code %d, want %d\n%s%s", args, code, want, out, said)
 		}

@@ -13,7 +13,8 @@ import (
 // An operator adds webhooks about everybody and can list them, but never sees their signing secrets again.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
-	env := settings(pgtest.New(t))
+	pool := pgtest.New(t)
+	env := settings(pool)
 	code, out, said := command(t, env, "webhooks", "add", "https://operator.example/hook", "--events=action.paid,payout.failed")
 	var made struct {
 		ID     int64
@@ -29,6 +30,10 @@ func TestWebhooks(t *testing.T) {
 	}
 	if code, out, said := command(t, env, "webhooks", "enable", fmt.Sprint(made.ID)); code != exitOK || !strings.Contains(out, fmt.Sprintf(`"enabled": %d`, made.ID)) {
 		t.Errorf("webhooks enable: exit code %d\n%s%s", code, out, said)
+	}
+	var tests int
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM webhook_message WHERE type = 'webhook.test' AND webhook_id = $1`, made.ID).Scan(&tests); err != nil || tests != 1 {
+		t.Errorf("%d tests are on their way, %v", tests, err)
 	}
 	code, out, said = command(t, env, "webhooks", "list")
 	var list []webhook.Webhook
