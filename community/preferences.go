@@ -17,13 +17,15 @@ type Preferences struct {
 	// DropInvoicesAfterDays is how long after an action has ended the texts of its invoices are deleted; nil keeps
 	// them.
 	DropInvoicesAfterDays *int
+	// HideInvoiceDescriptions leaves out of the invoices of their actions what these are for.
+	HideInvoiceDescriptions bool
 }
 
 const maxDropDays = 3650
 
 // SetPreferences replaces somebody's preferences.
 func SetPreferences(ctx context.Context, q *db.Queries, user int64, p Preferences, now time.Time) error {
-	arg := db.SetPreferenceParams{UserID: user, At: now}
+	arg := db.SetPreferenceParams{UserID: user, HideDescriptions: p.HideInvoiceDescriptions, At: now}
 	if days := p.DropInvoicesAfterDays; days != nil {
 		if *days < 1 || *days > maxDropDays {
 			return paidaction.Errorf(paidaction.CodeInvalidInput, "Choose between 1 and %d days after which invoices are deleted.", maxDropDays)
@@ -45,10 +47,11 @@ func PreferencesOf(ctx context.Context, q *db.Queries, user int64) (Preferences,
 	if err != nil {
 		return Preferences{}, fmt.Errorf("read preferences: %w", err)
 	}
-	if row.DropInvoicesAfterDays == nil {
-		return Preferences{}, nil
+	p := Preferences{HideInvoiceDescriptions: row.HideDescriptions}
+	if days := row.DropInvoicesAfterDays; days != nil {
+		p.DropInvoicesAfterDays = new(int(*days))
 	}
-	return Preferences{DropInvoicesAfterDays: new(int(*row.DropInvoicesAfterDays))}, nil
+	return p, nil
 }
 
 const (

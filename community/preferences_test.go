@@ -207,3 +207,35 @@ func TestPreferencesThatAreRefused(t *testing.T) {
 		t.Errorf("%d preferences are stored", n)
 	}
 }
+
+// Whoever wants it pays by invoices that do not say what for, whatever kind of invoice it is. Those of others do, and so
+// does the invoice of the receiver's wallet.
+func TestDescriptionsAreHiddenFromThePayersWallet(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author, hiding, open := w.User("author", 100*sat, 0), w.User("hiding", 0, 0), w.User("open", 0, 0)
+	wallet := w.Wallets.Add(author)
+	post := w.Post(author, "a post")
+	err := community.SetPreferences(w.Ctx, db.New(w.Pool), hiding, community.Preferences{HideInvoiceDescriptions: true}, w.Clock.Now())
+	if err != nil {
+		w.Fatal(err)
+	}
+	zap := community.ZapArgs{Item: post, Sats: 10}
+	for _, m := range []paidaction.Method{paidaction.Optimistic, paidaction.Pessimistic, paidaction.P2P} {
+		for payer, want := range map[int64]string{hiding: "", open: community.Zap{}.Describe(zap), 0: community.Zap{}.Describe(zap)} {
+			if payer == 0 && m == paidaction.Optimistic {
+				continue
+			}
+			shown, err := w.Node.DecodeInvoice(w.Ctx, w.Pay(payer, community.KindZap, zap, m).Invoice.Bolt11)
+			if err != nil || shown.Description != want {
+				t.Errorf("%s: the wallet of payer %d is shown %q, want %q (%v)", m, payer, shown.Description, want, err)
+			}
+		}
+	}
+	for _, issued := range wallet.Issued {
+		inner, err := w.Node.DecodeInvoice(w.Ctx, issued.Bolt11)
+		if err != nil || inner.Description != (community.Zap{}).Describe(zap) {
+			t.Errorf("the receiver's invoice says %q (%v)", inner.Description, err)
+		}
+	}
+}

@@ -139,6 +139,14 @@ func TestPreferences(t *testing.T) {
 	want(30.0)
 	a.Want(user, `mutation { setPreferences(dropInvoicesAfterDays: null) { dropInvoicesAfterDays } }`, nil)
 	want(nil)
+	a.Want(user, `mutation { setPreferences(hideInvoiceDescriptions: true) { hideInvoiceDescriptions } }`, nil)
+	if r := a.Want(user, `{ preferences { dropInvoicesAfterDays hideInvoiceDescriptions } }`, nil); r.at("preferences", "hideInvoiceDescriptions") != true {
+		t.Errorf("%s", r.Raw)
+	}
+	want(nil)
+	if r := a.Want(user, `mutation { setPreferences { hideInvoiceDescriptions } }`, nil); r.at("setPreferences", "hideInvoiceDescriptions") != false {
+		t.Errorf("what is left out keeps its value: %s", r.Raw)
+	}
 	for _, query := range []string{`{ preferences { dropInvoicesAfterDays } }`, `mutation { setPreferences { dropInvoicesAfterDays } }`} {
 		if r := a.Do(nobody, query, nil); r.code() != "UNAUTHENTICATED" {
 			t.Errorf("%s", r.Raw)

@@ -7,12 +7,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-func (m mutations) SetPreferences(ctx context.Context, dropInvoicesAfterDays *int) (*community.Preferences, error) {
+func (m mutations) SetPreferences(ctx context.Context, dropInvoicesAfterDays *int, hideInvoiceDescriptions bool) (*community.Preferences, error) {
 	user, err := signedIn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := community.Preferences{DropInvoicesAfterDays: dropInvoicesAfterDays}
+	p := community.Preferences{DropInvoicesAfterDays: dropInvoicesAfterDays, HideInvoiceDescriptions: hideInvoiceDescriptions}
 	if err := community.SetPreferences(ctx, db.New(m.Pool), user, p, m.Now()); err != nil {
 		return nil, err
 	}

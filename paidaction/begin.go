@@ -50,7 +50,7 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 				return err
 			}
 		}
-		result, err = e.enter(ctx, q, pg, a, tx, first, p.node)
+		result, err = e.enter(ctx, q, pg, a, tx, first, p)
 		return err
 	})
 	return e.became(ctx, a, tx, result, e.supposed(err))
@@ -164,7 +164,7 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 
 // enter does what the first step of a flow does in its transaction. It returns the result of Perform, if that was
 // called.
-func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, first Step, node string) (result json.RawMessage, err error) {
+func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, first Step, p plan) (result json.RawMessage, err error) {
 	// An anonymous payer's wrapped action is performed only once the payment is held: nobody could see it as pending.
 	if first.Effect != Nothing && (first.Flow != FlowWrapped || a.payer != nil) {
 		if result, err = perform(ctx, a.def, tx, a.genesis, a.args); err != nil {
@@ -177,12 +177,12 @@ func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt
 	case DebitAndClaim:
 		return result, e.debitAndClaim(ctx, q, pg, tx)
 	}
-	return result, e.request(ctx, q, pg, a, tx, node)
+	return result, e.request(ctx, q, pg, a, tx, p)
 }
 
 // request stores the invoice of an attempt, and the jobs for the cases that no node issues it or that nobody pays it.
-func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, node string) error {
-	inv, err := e.newInvoice(ctx, q, a, tx, node)
+func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, p plan) error {
+	inv, err := e.newInvoice(ctx, q, a, tx, p)
 	if err != nil {
 		return err
 	}

@@ -73,12 +73,8 @@ func (e *Engine) wrap(ctx context.Context, a *attempt, p plan, peers []Peer) (*F
 // wrappedInvoice is the outer invoice of an attempt; only the receiver has its preimage. The hash must never have been
 // used before: a second outer invoice with it could be settled with the preimage of the first, and a withdrawal with it
 // would be paid with our money.
-func wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, node string) (db.InsertInvoiceParams, error) {
+func wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, p plan) (db.InsertInvoiceParams, error) {
 	f := tx.Forward
-	memo, err := a.def.describe(a.args)
-	if err != nil {
-		return db.InsertInvoiceParams{}, err
-	}
 	n, err := q.UseForeignHash(ctx, db.UseForeignHashParams{PaymentHash: f.Hash[:], Used: "WRAPPED"})
 	if err != nil {
 		return db.InsertInvoiceParams{}, fmt.Errorf("note the hash: %w", err)
@@ -87,7 +83,7 @@ func wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, node
 		return db.InsertInvoiceParams{}, fmt.Errorf("%w: it gave the hash %s twice", errNotOpen, f.Hash)
 	}
 	return db.InsertInvoiceParams{
-		ActionID: tx.Action, Node: node, PaymentHash: f.Hash[:], Hold: true, AmountMsat: int64(tx.Cost), Memo: memo,
+		ActionID: tx.Action, Node: p.node, PaymentHash: f.Hash[:], Hold: true, AmountMsat: int64(tx.Cost), Memo: p.memo,
 		CltvDelta: int32(f.CLTVDelta), ExpiresAt: tx.Now.Add(f.Expiry), Chosen: a.chosen,
 	}, nil
 }

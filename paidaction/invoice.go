@@ -12,22 +12,18 @@ import (
 
 // newInvoice is the invoice of an attempt before any node has heard of it. We choose the preimage ourselves, so that
 // opening the invoice at the node can be repeated: the same hash is the same invoice (spec 01 §1.3).
-func (e *Engine) newInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, node string) (db.InsertInvoiceParams, error) {
+func (e *Engine) newInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, p plan) (db.InsertInvoiceParams, error) {
 	if tx.Forward != nil {
-		return wrappedInvoice(ctx, q, a, tx, node)
+		return wrappedInvoice(ctx, q, a, tx, p)
 	}
 	var preimage Preimage
 	if _, err := io.ReadFull(e.Random, preimage[:]); err != nil {
 		return db.InsertInvoiceParams{}, fmt.Errorf("read randomness: %w", err)
 	}
-	memo, err := a.def.describe(a.args)
-	if err != nil {
-		return db.InsertInvoiceParams{}, err
-	}
 	hash := preimage.Hash()
 	return db.InsertInvoiceParams{
-		ActionID: tx.Action, Node: node, PaymentHash: hash[:], Preimage: preimage[:], Hold: tx.Method != Optimistic,
-		AmountMsat: int64(tx.Cost), Memo: memo, CltvDelta: int32(e.Settings.CLTVDelta), ExpiresAt: tx.Now.Add(e.Settings.InvoiceExpiry),
+		ActionID: tx.Action, Node: p.node, PaymentHash: hash[:], Preimage: preimage[:], Hold: tx.Method != Optimistic,
+		AmountMsat: int64(tx.Cost), Memo: p.memo, CltvDelta: int32(e.Settings.CLTVDelta), ExpiresAt: tx.Now.Add(e.Settings.InvoiceExpiry),
 		Chosen: a.chosen,
 	}, nil
 }

@@ -331,6 +331,7 @@ type UserPreference struct {
 	DropInvoicesAfterDays *int32
 	DroppedTo             int64
 	DueAt                 time.Time
+	HideDescriptions      bool
 }
 
 type Usr struct {

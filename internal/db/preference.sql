@@ -1,9 +1,14 @@
 -- name: SetPreference :exec
-INSERT INTO user_preference (user_id, drop_invoices_after_days, due_at) VALUES (@user_id, sqlc.narg(drop_invoices_after_days), @at)
-ON CONFLICT (user_id) DO UPDATE SET drop_invoices_after_days = excluded.drop_invoices_after_days, due_at = excluded.due_at;
+INSERT INTO user_preference (user_id, drop_invoices_after_days, hide_descriptions, due_at)
+VALUES (@user_id, sqlc.narg(drop_invoices_after_days), @hide_descriptions, @at)
+ON CONFLICT (user_id) DO UPDATE SET drop_invoices_after_days = excluded.drop_invoices_after_days,
+    hide_descriptions = excluded.hide_descriptions, due_at = excluded.due_at;
 
 -- name: PreferenceOf :one
 SELECT * FROM user_preference WHERE user_id = $1;
+
+-- name: HidesDescriptions :one
+SELECT EXISTS (SELECT FROM user_preference WHERE user_id = $1 AND hide_descriptions);
 
 -- name: NextToDropFor :one
 -- Whose invoices are looked through next; others who look at the same time take others.

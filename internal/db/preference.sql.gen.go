@@ -111,8 +111,19 @@ func (q *Queries) DroppedTo(ctx context.Context, arg DroppedToParams) error {
 	return err
 }
 
+const hidesDescriptions = `-- name: HidesDescriptions :one
+SELECT EXISTS (SELECT FROM user_preference WHERE user_id = $1 AND hide_descriptions)
+`
+
+func (q *Queries) HidesDescriptions(ctx context.Context, userID int64) (bool, error) {
+	row := q.db.QueryRow(ctx, hidesDescriptions, userID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const nextToDropFor = `-- name: NextToDropFor :one
-SELECT user_id, drop_invoices_after_days, dropped_to, due_at FROM user_preference WHERE drop_invoices_after_days IS NOT NULL AND due_at <= $1
+SELECT user_id, drop_invoices_after_days, dropped_to, due_at, hide_descriptions FROM user_preference WHERE drop_invoices_after_days IS NOT NULL AND due_at <= $1
 ORDER BY due_at, user_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 `
 
@@ -125,12 +136,13 @@ func (q *Queries) NextToDropFor(ctx context.Context, at time.Time) (UserPreferen
 		&i.DropInvoicesAfterDays,
 		&i.DroppedTo,
 		&i.DueAt,
+		&i.HideDescriptions,
 	)
 	return i, err
 }
 
 const preferenceOf = `-- name: PreferenceOf :one
-SELECT user_id, drop_invoices_after_days, dropped_to, due_at FROM user_preference WHERE user_id = $1
+SELECT user_id, drop_invoices_after_days, dropped_to, due_at, hide_descriptions FROM user_preference WHERE user_id = $1
 `
 
 func (q *Queries) PreferenceOf(ctx context.Context, userID int64) (UserPreference, error) {
@@ -141,22 +153,31 @@ func (q *Queries) PreferenceOf(ctx context.Context, userID int64) (UserPreferenc
 		&i.DropInvoicesAfterDays,
 		&i.DroppedTo,
 		&i.DueAt,
+		&i.HideDescriptions,
 	)
 	return i, err
 }
 
 const setPreference = `-- name: SetPreference :exec
-INSERT INTO user_preference (user_id, drop_invoices_after_days, due_at) VALUES ($1, $2, $3)
-ON CONFLICT (user_id) DO UPDATE SET drop_invoices_after_days = excluded.drop_invoices_after_days, due_at = excluded.due_at
+INSERT INTO user_preference (user_id, drop_invoices_after_days, hide_descriptions, due_at)
+VALUES ($1, $2, $3, $4)
+ON CONFLICT (user_id) DO UPDATE SET drop_invoices_after_days = excluded.drop_invoices_after_days,
+    hide_descriptions = excluded.hide_descriptions, due_at = excluded.due_at
 `
 
 type SetPreferenceParams struct {
 	UserID                int64
 	DropInvoicesAfterDays *int32
+	HideDescriptions      bool
 	At                    time.Time
 }
 
 func (q *Queries) SetPreference(ctx context.Context, arg SetPreferenceParams) error {
-	_, err := q.db.Exec(ctx, setPreference, arg.UserID, arg.DropInvoicesAfterDays, arg.At)
+	_, err := q.db.Exec(ctx, setPreference,
+		arg.UserID,
+		arg.DropInvoicesAfterDays,
+		arg.HideDescriptions,
+		arg.At,
+	)
 	return err
 }

@@ -358,7 +358,7 @@ type ComplexityRoot struct {
 		RedeemInvite       func(childComplexity int, code string) int
 		RetryPaidAction    func(childComplexity int, id int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64, secret *string) int
 		RevokeInvite       func(childComplexity int, code string) int
-		SetPreferences     func(childComplexity int, dropInvoicesAfterDays *int) int
+		SetPreferences     func(childComplexity int, dropInvoicesAfterDays *int, hideInvoiceDescriptions bool) int
 		SignIn             func(childComplexity int, register bool) int
 		SignOut            func(childComplexity int) int
 		SignUp             func(childComplexity int, name string) int
@@ -446,7 +446,8 @@ type ComplexityRoot struct {
 	}
 
 	Preferences struct {
-		DropInvoicesAfterDays func(childComplexity int) int
+		DropInvoicesAfterDays   func(childComplexity int) int
+		HideInvoiceDescriptions func(childComplexity int) int
 	}
 
 	Query struct {
@@ -876,7 +877,7 @@ type MutationResolver interface {
 	CreateInvite(ctx context.Context, giftCredits int64, limit int) (*db.Invite, error)
 	RevokeInvite(ctx context.Context, code string) (*db.Invite, error)
 	RedeemInvite(ctx context.Context, code string) (*InviteRedemption, error)
-	SetPreferences(ctx context.Context, dropInvoicesAfterDays *int) (*community.Preferences, error)
+	SetPreferences(ctx context.Context, dropInvoicesAfterDays *int, hideInvoiceDescriptions bool) (*community.Preferences, error)
 	NotificationsSeen(ctx context.Context, upTo int64) (*Me, error)
 	WebhookCreate(ctx context.Context, url string, events []string) (*WebhookSecret, error)
 	WebhookRotate(ctx context.Context, id int64) (*WebhookSecret, error)
@@ -2396,7 +2397,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.SetPreferences(childComplexity, args["dropInvoicesAfterDays"].(*int)), true
+		return e.ComplexityRoot.Mutation.SetPreferences(childComplexity, args["dropInvoicesAfterDays"].(*int), args["hideInvoiceDescriptions"].(bool)), true
 	case "Mutation.signIn":
 		if e.ComplexityRoot.Mutation.SignIn == nil {
 			break
@@ -2872,6 +2873,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Preferences.DropInvoicesAfterDays(childComplexity), true
+	case "Preferences.hideInvoiceDescriptions":
+		if e.ComplexityRoot.Preferences.HideInvoiceDescriptions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Preferences.HideInvoiceDescriptions(childComplexity), true
 
 	case "Query.invites":
 		if e.ComplexityRoot.Query.Invites == nil {
@@ -5141,7 +5148,7 @@ type Mutation {
   "Redeems an invite. You can do this once, and only shortly after signing up."
   redeemInvite(code: String!): InviteRedemption! @needs(scope: SPEND)
   "Replaces your preferences: what is left out goes back to its default."
-  setPreferences(dropInvoicesAfterDays: Int): Preferences! @needs(scope: SETTINGS)
+  setPreferences(dropInvoicesAfterDays: Int, hideInvoiceDescriptions: Boolean! = false): Preferences! @needs(scope: SETTINGS)
   "Marks your notifications up to this one as seen."
   notificationsSeen(upTo: ID!): Me! @needs(scope: READ)
 
@@ -5391,6 +5398,8 @@ type InviteRedemption {
 type Preferences {
   "How many days after an action has ended the text of its invoice is deleted. Null: it is kept."
   dropInvoicesAfterDays: Int
+  "Whether the invoices of your actions say nothing of what they pay for."
+  hideInvoiceDescriptions: Boolean!
 }
 
 "A post of any kind, a comment or a bio. A comment has a parent; url, poll, bounty and job are there for their kinds alone."
@@ -6377,6 +6386,8 @@ func (ec *executionContext) childFields_Preferences(ctx context.Context, field g
 	switch field.Name {
 	case "dropInvoicesAfterDays":
 		return ec.fieldContext_Preferences_dropInvoicesAfterDays(ctx, field)
+	case "hideInvoiceDescriptions":
+		return ec.fieldContext_Preferences_hideInvoiceDescriptions(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Preferences", field.Name)
 }
@@ -8192,6 +8203,14 @@ func (ec *executionContext) field_Mutation_setPreferences_args(ctx context.Conte
 		return nil, err
 	}
 	args["dropInvoicesAfterDays"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "hideInvoiceDescriptions",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalNBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["hideInvoiceDescriptions"] = arg1
 	return args, nil
 }
 
@@ -15421,7 +15440,7 @@ func (ec *executionContext) _Mutation_setPreferences(ctx context.Context, field 
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().SetPreferences(ctx, fc.Args["dropInvoicesAfterDays"].(*int))
+			return ec.Resolvers.Mutation().SetPreferences(ctx, fc.Args["dropInvoicesAfterDays"].(*int), fc.Args["hideInvoiceDescriptions"].(bool))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *community.Preferences) graphql.Marshaler {
@@ -16985,6 +17004,29 @@ func (ec *executionContext) _Preferences_dropInvoicesAfterDays(ctx context.Conte
 }
 func (ec *executionContext) fieldContext_Preferences_dropInvoicesAfterDays(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Preferences", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Preferences_hideInvoiceDescriptions(ctx context.Context, field graphql.CollectedField, obj *community.Preferences) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Preferences_hideInvoiceDescriptions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HideInvoiceDescriptions, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Preferences_hideInvoiceDescriptions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Preferences", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _Query_me(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -28371,6 +28413,11 @@ func (ec *executionContext) _Preferences(ctx context.Context, sel ast.SelectionS
 		case "dropInvoicesAfterDays":
 			out.Values[i] = ec._Preferences_dropInvoicesAfterDays(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "hideInvoiceDescriptions":
+			out.Values[i] = ec._Preferences_hideInvoiceDescriptions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:

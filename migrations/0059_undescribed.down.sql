@@ -1,0 +1,1 @@
+ALTER TABLE user_preference DROP hide_descriptions;
