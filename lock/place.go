@@ -3,6 +3,7 @@ package lock
 import (
 	"container/list"
 	"context"
+	"errors"
 )
 
 // Place is a place in line among this process's calls for one key. Take it before you know whether you need the lock at
@@ -16,7 +17,9 @@ type Place struct {
 
 	turn chan struct{} // closed when nobody is ahead of it
 	at   *list.Element // in the line of the key, while it is there
-	used bool          // or left; guarded by the Locker's mu, as the line is
+	used bool          // or left; guarded by the Locker's mu, as the line and hushed are
+
+	hushed bool // while it waited, the store did not answer somebody ahead of it
 }
 
 // Queue takes a place for the key, at once and without asking the store. It must be left or used:
@@ -87,6 +90,19 @@ func (p *Place) depart() {
 		delete(l.lines, p.key)
 	case first:
 		close(next.Value.(*Place).turn)
+	}
+}
+
+var errSilent = errors.New("the store did not answer somebody ahead in the line")
+
+// hush notes that the store has not answered the first in the line of a key. Those who wait behind would ask it one
+// after the other: if each had to find this out, they would wait for the sum of it.
+func (l *Locker) hush(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at := l.lines[key].Front(); at != nil; at = at.Next() {
+		p := at.Value.(*Place)
+		p.hushed = p.used
 	}
 }
 

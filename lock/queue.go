@@ -40,6 +40,11 @@ func (l *Locker) attempt(ctx context.Context, p *Place, e Entry) news {
 		p.depart()
 		return news{err: ErrClosed}
 	}
+	if p.hushed {
+		l.mu.Unlock()
+		p.depart()
+		return news{err: l.failed("enter", errSilent)}
+	}
 	l.waiters[w.ID] = w
 	l.background.Go(func() {
 		l.enter(w, e)
@@ -72,6 +77,9 @@ func (l *Locker) enter(w *waiter, e Entry) {
 	asked := time.Now()
 	got, err := l.store.Enter(ctx, e)
 	if err != nil {
+		if ctx.Err() != nil {
+			l.hush(w.Key)
+		}
 		l.leaveOrWait(w.Ticket) // the store may have entered it all the same
 		l.tell(w.ID, news{err: l.failed("enter", err)})
 		return

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -83,6 +84,40 @@ func TestASilentStoreIsAway(t *testing.T) {
 			t.Errorf("a lease that nobody could touch: %v", err)
 		}
 		store.now.Store(false)
+	})
+}
+
+// TestNobodyWaitsForTheSilenceOfOthers: who stands behind others in the line of a key has waited as long as they have
+// for a store that says nothing, and does not wait for it once more. Who only now wants the lock asks it.
+func TestNobodyWaitsForTheSilenceOfOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := silent{lock.NewMemory(0), &atomic.Bool{}}
+		const patience = 5 * time.Second
+		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }},
+			lock.Settings{Patience: patience})
+		store.now.Store(true)
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				begun := time.Now()
+				lease, err := l.Acquire(context.Background(), "k", open)
+				if err != nil || !lease.Degraded() || time.Since(begun) != patience {
+					t.Errorf("after %v: %v", time.Since(begun), err)
+					return
+				}
+				locktest.Release(t, lease)
+			})
+		}
+		synctest.Wait()
+		undecided := l.Queue("k")
+		all.Wait()
+		store.now.Store(false)
+		lease, err := undecided.Acquire(t.Context(), open)
+		if err != nil || lease.Degraded() {
+			t.Fatalf("the store answers, and is not asked: %v", err)
+		}
+		locktest.Release(t, lease)
 	})
 }
 
