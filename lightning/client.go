@@ -60,7 +60,8 @@ type rpc[Request, Response any] func(context.Context, *Request, ...grpc.CallOpti
 func call[Request, Response any](
 	ctx context.Context, c *Client, name string, method rpc[Request, Response], request *Request,
 ) (*Response, error) {
-	if !c.silence.enter() {
+	leave, ok := c.silence.enter()
+	if !ok {
 		return nil, c.silent(name)
 	}
 	began := time.Now()
@@ -70,7 +71,7 @@ func call[Request, Response any](
 	c.cfg.Log.DebugContext(ctx, "the node was asked", "node", c.cfg.Name, "call", name, "took", time.Since(began), "error", err)
 	// Measure by the clock: gRPC may give up at the deadline a moment before limited ends.
 	late := time.Since(began) >= c.cfg.CallTimeout && ctx.Err() == nil
-	c.silence.leave(err == nil || !errors.Is(meaningOf(err), ErrUnreachable), late)
+	leave(err == nil || !errors.Is(meaningOf(err), ErrUnreachable), late)
 	if err != nil {
 		return nil, c.explain(ctx, name, err)
 	}

@@ -59,22 +59,23 @@ func (c *Client) TrackPayment(ctx context.Context, h paidaction.Hash, on func(pa
 // this is like any other call to a node that may be silent. A caller who gives up after half the time of a call also
 // marks the node as silent; one who waits longer keeps nobody else from asking.
 func (c *Client) answering(ctx context.Context, method string, stream func(told func()) error) (err error) {
-	if !c.silence.enter() {
+	leave, ok := c.silence.enter()
+	if !ok {
 		return c.silent(method)
 	}
 	began, heard := time.Now(), false
-	late := time.AfterFunc(c.cfg.CallTimeout, func() { c.silence.leave(false, true) })
+	late := time.AfterFunc(c.cfg.CallTimeout, func() { leave(false, true) })
 	defer func() {
 		if late.Stop() && !heard {
 			answered := ctx.Err() == nil && !errors.Is(err, ErrUnreachable)
-			c.silence.leave(answered, time.Since(began) >= c.cfg.CallTimeout/2)
+			leave(answered, time.Since(began) >= c.cfg.CallTimeout/2)
 		}
 	}()
 	return stream(func() {
 		if !heard {
 			heard = true
 			late.Stop()
-			c.silence.leave(true, false)
+			leave(true, false)
 		}
 	})
 }

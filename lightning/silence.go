@@ -8,24 +8,34 @@ import "sync"
 type silence struct {
 	mu     sync.Mutex
 	silent bool
-	asking bool // somebody is making the one call
+	asking *asker // who makes the one call; nil: nobody
 }
 
-// enter reports whether a call may be made. If so, call leave afterwards, with whether the node answered.
-func (s *silence) enter() bool {
+// asker is one call. It is not empty, so that each has an address of its own.
+type asker struct{ of *silence }
+
+// enter reports whether a call may be made. If so, call leave afterwards, with whether the node answered; a call whose
+// answer comes after that may leave again.
+func (s *silence) enter() (leave func(answered, late bool), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.silent && s.asking {
-		return false
+	if s.silent && s.asking != nil {
+		return nil, false
 	}
-	s.asking = s.silent
-	return true
+	own := &asker{s}
+	if s.silent {
+		s.asking = own
+	}
+	return own.leave, true
 }
 
-func (s *silence) leave(answered, late bool) {
+func (a *asker) leave(answered, late bool) {
+	s := a.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asking = false
+	if s.asking == a { // calls from before the silence end one by one, and none of them was the one
+		s.asking = nil
+	}
 	switch {
 	case answered:
 		s.silent = false
