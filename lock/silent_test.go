@@ -173,3 +173,38 @@ func TestDoTellsOfALoss(t *testing.T) {
 		}
 	}
 }
+
+// beatless is a store that takes no heartbeat while it is away.
+type beatless struct {
+	*lock.Memory
+	away *atomic.Bool
+}
+
+func (s beatless) Beat(ctx context.Context, p lock.Process, live time.Duration) error {
+	if s.away.Load() {
+		return errAway
+	}
+	return s.Memory.Beat(ctx, p, live)
+}
+
+// TestTheFirstToWaitIsPatientToo: the patience of those who wait begins when the store last answered one of them, and
+// not when somebody last waited.
+func TestTheFirstToWaitIsPatientToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := beatless{lock.NewMemory(0), &atomic.Bool{}}
+		const patience = 5 * time.Second
+		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }},
+			lock.Settings{Patience: patience, Options: lock.Options{MaxHold: lock.Unlimited}})
+		held := locktest.Acquire(t, l, "k", lock.Options{})
+		<-time.After(time.Minute) // in which nobody waits
+		store.away.Store(true)
+		begun := time.Now()
+		r := locktest.Wait(t, "the end of the wait", locktest.Go(t.Context(), l, "k", lock.Options{}))
+		if took := time.Since(begun); !errors.Is(r.Err, lock.ErrUnavailable) || took < patience {
+			t.Errorf("turned away after %v: %v", took, r.Err)
+		}
+		store.away.Store(false)
+		locktest.Release(t, held)
+	})
+}

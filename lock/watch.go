@@ -12,7 +12,7 @@ func (l *Locker) watch(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var looked time.Time
-	answered := time.Now() // when the store last answered
+	var answered time.Time // when the store last answered; zero while nobody waits
 	for {
 		select {
 		case <-ctx.Done():
@@ -22,9 +22,12 @@ func (l *Locker) watch(ctx context.Context) {
 		}
 		urgent, all := l.toLookAt()
 		if len(all) == 0 {
-			answered = time.Now()
+			answered = time.Time{}
 			timer.Reset(time.Hour) // the next entry wakes this loop
 			continue
+		}
+		if answered.IsZero() {
+			answered = time.Now() // the store has just given somebody a place
 		}
 		var err error
 		if beaten := l.beaten.Load(); beaten == nil || time.Since(*beaten) >= l.settings.Heartbeat {
