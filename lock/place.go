@@ -95,8 +95,8 @@ func (p *Place) depart() {
 
 var errSilent = errors.New("the store did not answer somebody ahead in the line")
 
-// hush notes that the store has not answered the first in the line of a key. Those who wait behind would ask it one
-// after the other: if each had to find this out, they would wait for the sum of it.
+// hush notes that the first in the line of a key has waited in vain for the store to answer. Those who wait behind
+// would ask it one after the other: if each had to find this out, they would wait for the sum of it.
 func (l *Locker) hush(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

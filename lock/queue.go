@@ -77,7 +77,7 @@ func (l *Locker) enter(w *waiter, e Entry) {
 	asked := time.Now()
 	got, err := l.store.Enter(ctx, e)
 	if err != nil {
-		if ctx.Err() != nil {
+		if time.Since(asked) > l.settings.Heartbeat {
 			l.hush(w.Key)
 		}
 		l.leaveOrWait(w.Ticket) // the store may have entered it all the same

@@ -1,8 +1,10 @@
 package lock_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,12 +18,17 @@ import (
 // silent is a store that says nothing while it is silent: its calls last until their callers give them up.
 type silent struct {
 	*lock.Memory
-	now *atomic.Bool
+	now   *atomic.Bool
+	limit time.Duration // a client of its own that gives up before; 0: none
 }
 
 func (s silent) wait(ctx context.Context) error {
 	if !s.now.Load() {
 		return nil
+	}
+	if s.limit > 0 {
+		<-time.After(s.limit)
+		return os.ErrDeadlineExceeded
 	}
 	<-ctx.Done()
 	return ctx.Err()
@@ -60,7 +67,7 @@ func (s silent) Leave(ctx context.Context, t lock.Ticket) (lock.Handoff, error) 
 func TestASilentStoreIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := silent{lock.NewMemory(0), &atomic.Bool{}}
+		store := silent{Memory: lock.NewMemory(0), now: &atomic.Bool{}}
 		const patience, ttl = 5 * time.Second, 20 * time.Second
 		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }},
 			lock.Settings{Patience: patience, Options: lock.Options{TTL: ttl, MaxWait: lock.Unlimited, MaxHold: lock.Unlimited}})
@@ -91,34 +98,37 @@ func TestASilentStoreIsAway(t *testing.T) {
 // for a store that says nothing, and does not wait for it once more. Who only now wants the lock asks it.
 func TestNobodyWaitsForTheSilenceOfOthers(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := silent{lock.NewMemory(0), &atomic.Bool{}}
-		const patience = 5 * time.Second
-		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }},
-			lock.Settings{Patience: patience})
-		store.now.Store(true)
-		var all sync.WaitGroup
-		for range 50 {
-			all.Go(func() {
-				begun := time.Now()
-				lease, err := l.Acquire(context.Background(), "k", open)
-				if err != nil || !lease.Degraded() || time.Since(begun) != patience {
-					t.Errorf("after %v: %v", time.Since(begun), err)
-					return
-				}
-				locktest.Release(t, lease)
-			})
-		}
-		synctest.Wait()
-		undecided := l.Queue("k")
-		all.Wait()
-		store.now.Store(false)
-		lease, err := undecided.Acquire(t.Context(), open)
-		if err != nil || lease.Degraded() {
-			t.Fatalf("the store answers, and is not asked: %v", err)
-		}
-		locktest.Release(t, lease)
-	})
+	for _, limit := range []time.Duration{0, 3 * time.Second} { // the URL of a Redis may set one
+		synctest.Test(t, func(t *testing.T) { nobodyWaitsForOthers(t, limit) })
+	}
+}
+
+func nobodyWaitsForOthers(t *testing.T, limit time.Duration) {
+	store := silent{lock.NewMemory(0), &atomic.Bool{}, limit}
+	const patience = 5 * time.Second
+	l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{Patience: patience})
+	store.now.Store(true)
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			begun := time.Now()
+			lease, err := l.Acquire(context.Background(), "k", open)
+			if err != nil || !lease.Degraded() || time.Since(begun) != cmp.Or(limit, patience) {
+				t.Errorf("after %v: %v", time.Since(begun), err)
+				return
+			}
+			locktest.Release(t, lease)
+		})
+	}
+	synctest.Wait()
+	undecided := l.Queue("k")
+	all.Wait()
+	store.now.Store(false)
+	lease, err := undecided.Acquire(t.Context(), open)
+	if err != nil || lease.Degraded() {
+		t.Fatalf("the store answers, and is not asked: %v", err)
+	}
+	locktest.Release(t, lease)
 }
 
 // untouchable is a store whose touches fail at once while it is away.
