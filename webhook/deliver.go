@@ -71,7 +71,7 @@ func (w *Webhooks) Deliver(ctx context.Context, message int64) (again time.Durat
 	if to.DisabledAt != nil {
 		return 0, q.GiveUpMessage(ctx, db.GiveUpMessageParams{ID: m.ID, At: &begun})
 	}
-	wait, give := w.shares.take(to)
+	wait, give := w.shares.take(to, begun)
 	if wait > 0 {
 		return jittered(wait), nil
 	}
@@ -207,20 +207,31 @@ func jittered(pause time.Duration) time.Duration {
 }
 
 // Queue makes jobs for messages that were written, and reports whether there may be more. If a process dies, another
-// one takes up what it leaves behind.
+// one takes up what it leaves behind. Where a user has very many messages, their jobs are due one after the other: the
+// others' come in between.
 func (w *Webhooks) Queue(ctx context.Context) (found bool, err error) {
 	const page = 500
 	err = pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
 		q := db.New(tx)
-		ids, err := q.NewMessages(ctx, page)
-		if err != nil || len(ids) == 0 {
+		rows, err := q.NewMessages(ctx, page)
+		if err != nil || len(rows) == 0 {
 			return err
 		}
-		found = len(ids) == page
-		if err := q.QueueMessages(ctx, db.QueueMessagesParams{Ids: ids, At: new(w.now())}); err != nil {
+		found = len(rows) == page
+		now, ids, due := w.now(), make([]int64, len(rows)), make([]time.Time, len(rows))
+		for i, row := range rows {
+			ids[i] = row.ID
+			if row.Owner == operator {
+				continue
+			}
+			if wait := w.shares.line(row.Owner, now); wait > 0 {
+				due[i] = now.Add(wait)
+			}
+		}
+		if err := q.QueueMessages(ctx, db.QueueMessagesParams{Ids: ids, At: &now}); err != nil {
 			return err
 		}
-		return w.Jobs.InsertDeliveries(ctx, tx, ids...)
+		return w.Jobs.InsertDeliveries(ctx, tx, ids, due)
 	})
 	if err != nil {
 		return false, fmt.Errorf("make jobs of messages: %w", err)

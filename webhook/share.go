@@ -17,27 +17,63 @@ const (
 	failingPause = 20 * time.Second // the same for a webhook that fails: by then, those under way have ended
 )
 
-// shares counts the deliveries under way.
+// A try that finds the share taken costs a worker, too, and workers take up what is due in one order for all owners. So
+// the tries of one owner are set apart, however many messages they have.
+const (
+	ownerApart    = 25 * time.Millisecond
+	operatorApart = 5 * time.Millisecond // the operator is told of everybody's actions
+	ownerBurst    = 64                   // so many may come at once
+)
+
+// operator is the owner of the operator's webhooks.
+const operator = 0
+
+// shares counts the deliveries under way, and sets apart those to come.
 type shares struct {
 	mu       sync.Mutex
-	owners   map[int64]int // by user; the operator is 0
+	owners   map[int64]int // by user, or operator
 	webhooks map[int64]int
+	lines    map[int64]time.Time // by owner: when the last of the tries that were set apart is due, as if there were no burst
+}
+
+// line returns how long an owner's next try has to wait for those before it.
+func (s *shares) line(owner int64, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lineUp(owner, now)
+}
+
+func (s *shares) lineUp(owner int64, now time.Time) time.Duration {
+	apart := ownerApart
+	if owner == operator {
+		apart = operatorApart
+	}
+	if s.lines == nil {
+		s.lines = map[int64]time.Time{}
+	}
+	end := s.lines[owner]
+	if end.Before(now) {
+		end = now
+	}
+	end = end.Add(apart)
+	s.lines[owner] = end
+	return max(end.Sub(now)-ownerBurst*apart, 0)
 }
 
 // take begins a delivery, which give ends. If its owner or its webhook has its full share, it returns how long to wait
 // instead.
-func (s *shares) take(to db.Webhook) (wait time.Duration, give func()) {
-	var owner int64
+func (s *shares) take(to db.Webhook, now time.Time) (wait time.Duration, give func()) {
+	owner := int64(operator)
 	if to.UserID != nil {
 		owner = *to.UserID
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if to.FailingSince != nil && s.webhooks[to.ID] >= failingShare {
-		return failingPause, nil
+		return max(failingPause, s.lineUp(owner, now)), nil
 	}
 	if s.owners[owner] >= ownerShare {
-		return ownerPause, nil
+		return max(ownerPause, s.lineUp(owner, now)), nil
 	}
 	if s.owners == nil {
 		s.owners, s.webhooks = map[int64]int{}, map[int64]int{}

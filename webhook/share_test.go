@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/a-seed-a7aed72f/holdfast/webhook"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
@@ -111,6 +113,64 @@ func TestAnOwnersShare(t *testing.T) {
 	his, _ := w.Tell(&bob, healthy.URL)
 	if again := deliver(message(&bob, his)); again != 0 || len(healthy.Got()) != 1 {
 		t.Errorf("the owner's other webhook is put off for %s", again)
+	}
+	letGo()
+	underWay.Wait()
+}
+
+// However many messages a user has, their jobs are due one after the other, and so are those that find the share taken.
+// Others' messages are due at once, the operator's too.
+func TestManyMessagesOfOneOwnerAreSetApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bob, alice := w.User("bob", 0, 0), w.User("alice", 0, 0)
+	s, called, letGo := hanging(t)
+	defer letGo()
+	his, _ := w.Tell(&bob, s.URL)
+	operators, _ := w.Tell(nil, s.URL)
+	hers, _ := w.Tell(&alice, s.URL)
+	for hook, n := range map[int64]int{his: 164, operators: 164, hers: 1} {
+		_, err := w.Pool.Exec(w.Ctx, `INSERT INTO webhook_message (webhook_id, type, created_at) SELECT $1::bigint, 'webhook.test', now() FROM generate_series(1, $2::int)`, hook, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Queue(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	due := func(hook int64) (n int) {
+		t.Helper()
+		return int(w.Count(`SELECT count(*) FROM test_delivery d JOIN webhook_message m ON m.id = d.message WHERE m.webhook_id = $1 AND d.due < $2`, hook, w.Clock.Now()))
+	}
+	if his, operators, hers := due(his), due(operators), due(hers); his != 64 || operators != 164 || hers != 1 {
+		t.Errorf("at once are due %d of the many, %d of the operator's, %d of somebody else's", his, operators, hers)
+	}
+	w.Clock.Advance(time.Second)
+	if n := due(his); n != 64+39 {
+		t.Errorf("a second later %d are due", n) // the fortieth is due at this moment
+	}
+
+	rows, err := w.Pool.Query(w.Ctx, `SELECT id FROM webhook_message WHERE webhook_id = $1 ORDER BY id`, his)
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var underWay sync.WaitGroup
+	for _, id := range messages[:16] {
+		underWay.Go(func() { _, _ = w.Webhooks.Deliver(w.Ctx, id) })
+		awaitCall(t, called, "a delivery below the share")
+	}
+	var again time.Duration
+	for _, id := range messages[16:] {
+		if again, err = w.Webhooks.Deliver(w.Ctx, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again < 3*time.Second {
+		t.Errorf("the last of 148 that find the share taken is tried again after %s, with all others", again)
 	}
 	letGo()
 	underWay.Wait()

@@ -52,7 +52,7 @@ func (l *lockedBuffer) String() string { l.mu.Lock(); defer l.mu.Unlock(); retur
 func newWorld(t testing.TB, change ...func(*webhook.Config)) *world {
 	t.Helper()
 	w := &world{World: enginetest.New(t, paidaction.Settings{}), Out: &lockedBuffer{}}
-	if _, err := w.Pool.Exec(w.Ctx, `CREATE TABLE test_delivery (message bigint)`); err != nil {
+	if _, err := w.Pool.Exec(w.Ctx, `CREATE TABLE test_delivery (message bigint, due timestamptz)`); err != nil {
 		t.Fatal(err)
 	}
 	c := webhook.Config{Pool: w.Pool, Outside: outside.New(outside.Config{AllowPrivate: true}), Jobs: jobs{}, Secret: make([]byte, 32), Now: w.Clock.Now,
@@ -70,8 +70,8 @@ func newWorld(t testing.TB, change ...func(*webhook.Config)) *world {
 // jobs stores jobs in a table, inside the transaction that makes them.
 type jobs struct{}
 
-func (jobs) InsertDeliveries(ctx context.Context, tx pgx.Tx, messages ...int64) error {
-	_, err := tx.Exec(ctx, `INSERT INTO test_delivery SELECT unnest($1::bigint[])`, messages)
+func (jobs) InsertDeliveries(ctx context.Context, tx pgx.Tx, messages []int64, due []time.Time) error {
+	_, err := tx.Exec(ctx, `INSERT INTO test_delivery SELECT unnest($1::bigint[]), unnest($2::timestamptz[])`, messages, due)
 	return err
 }
 

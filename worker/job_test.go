@@ -152,7 +152,7 @@ func TestEveryKindOfJobIsWorkedOff(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.config.Jobs.(*Queue).InsertDeliveries(w.ctx, tx, 1); err != nil {
+	if err := w.config.Jobs.(*Queue).InsertDeliveries(w.ctx, tx, []int64{1}, make([]time.Time, 1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Commit(w.ctx); err != nil {
@@ -190,7 +190,7 @@ func TestDeliveriesAreRepeatedUntilTheyAreOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.config.Jobs.(*Queue).InsertDeliveries(w.ctx, tx, 7); err != nil {
+	if err := w.config.Jobs.(*Queue).InsertDeliveries(w.ctx, tx, []int64{7}, make([]time.Time, 1)); err != nil {
 		t.Fatal(err)
 	}
 	const ours = `SELECT count(*) FROM river_job WHERE kind = 'delivery'`

@@ -145,11 +145,12 @@ func insert(ctx context.Context, tx pgx.Tx, kind, queue string, args jobArgs, tr
 	return db.New(tx).InsertLaterJob(ctx, db.InsertLaterJobParams{Kind: kind, Queue: queue, Args: encoded, MaxAttempts: maxAttempts, Metadata: trace, Due: args.Due})
 }
 
-// InsertDeliveries stores the jobs that deliver messages (Config.Deliver).
-func (q *Queue) InsertDeliveries(ctx context.Context, tx pgx.Tx, messages ...int64) error {
+// InsertDeliveries stores the jobs that deliver messages (Config.Deliver), each due at its own time; zero is now.
+func (q *Queue) InsertDeliveries(ctx context.Context, tx pgx.Tx, messages []int64, due []time.Time) error {
 	jobs := make([]river.InsertManyParams, len(messages))
 	for i, message := range messages {
-		jobs[i] = river.InsertManyParams{Args: deliveryArgs{message}, InsertOpts: &river.InsertOpts{Queue: deliveryQueue, MaxAttempts: maxAttempts}}
+		jobs[i] = river.InsertManyParams{Args: deliveryArgs{message},
+			InsertOpts: &river.InsertOpts{Queue: deliveryQueue, MaxAttempts: maxAttempts, ScheduledAt: due[i]}}
 	}
 	if _, err := q.deliveries.InsertManyTx(ctx, tx, jobs); err != nil {
 		return fmt.Errorf("insert jobs of deliveries: %w", err)

@@ -41,7 +41,9 @@ INSERT INTO notification (user_id, kind, created_at) VALUES (@user_id, 'WEBHOOK_
 INSERT INTO webhook_message (webhook_id, type, created_at) VALUES (@webhook_id, @type, @at) RETURNING id;
 
 -- name: NewMessages :many
-SELECT id FROM webhook_message WHERE queued_at IS NULL ORDER BY id LIMIT @page FOR NO KEY UPDATE SKIP LOCKED;
+-- And whose webhooks they are for; 0 is the operator.
+SELECT m.id, coalesce(w.user_id, 0)::bigint AS owner FROM webhook_message m JOIN webhook w ON w.id = m.webhook_id
+WHERE m.queued_at IS NULL ORDER BY m.id LIMIT @page FOR NO KEY UPDATE OF m SKIP LOCKED;
 
 -- name: QueueMessages :exec
 UPDATE webhook_message SET queued_at = @at WHERE id = ANY(@ids::bigint[]);

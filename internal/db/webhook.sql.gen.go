@@ -416,22 +416,29 @@ func (q *Queries) MessagesOf(ctx context.Context, arg MessagesOfParams) ([]Webho
 }
 
 const newMessages = `-- name: NewMessages :many
-SELECT id FROM webhook_message WHERE queued_at IS NULL ORDER BY id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
+SELECT m.id, coalesce(w.user_id, 0)::bigint AS owner FROM webhook_message m JOIN webhook w ON w.id = m.webhook_id
+WHERE m.queued_at IS NULL ORDER BY m.id LIMIT $1 FOR NO KEY UPDATE OF m SKIP LOCKED
 `
 
-func (q *Queries) NewMessages(ctx context.Context, page int32) ([]int64, error) {
+type NewMessagesRow struct {
+	ID    int64
+	Owner int64
+}
+
+// And whose webhooks they are for; 0 is the operator.
+func (q *Queries) NewMessages(ctx context.Context, page int32) ([]NewMessagesRow, error) {
 	rows, err := q.db.Query(ctx, newMessages, page)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []NewMessagesRow
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var i NewMessagesRow
+		if err := rows.Scan(&i.ID, &i.Owner); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
