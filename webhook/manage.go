@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -176,10 +177,17 @@ func (w *Webhooks) Test(ctx context.Context, owner Owner, id int64) (Message, er
 
 // Redeliver sends a message once more under the same id, whether it was delivered or given up. It returns at once.
 //
-// Errors: NOT_FOUND if it is not the owner's, DUPLICATE while it is still being delivered.
+// A message is kept for as long as when it has just ended, and an action with a message is not archived, nor is any
+// later one. So what is older than that is not sent again: one owner could have nothing archived for ever.
+//
+// Errors: NOT_FOUND if it is not the owner's, DUPLICATE while it is still being delivered, INVALID_INPUT if it is too old.
 func (w *Webhooks) Redeliver(ctx context.Context, owner Owner, message int64) (Message, error) {
-	if _, err := w.message(ctx, owner, message); err != nil {
+	m, err := w.message(ctx, owner, message)
+	if err != nil {
 		return Message{}, err
+	}
+	if w.now().Sub(m.CreatedAt) >= kept {
+		return Message{}, paidaction.Errorf(paidaction.CodeInvalidInput, "This message is too old: it can be delivered again for %d days after it was written.", kept/(24*time.Hour))
 	}
 	n, err := db.New(w.Pool).Redeliver(ctx, message)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -591,6 +592,32 @@ func TestOldMessagesAreForgotten(t *testing.T) {
 	w.sweep()
 	if len(w.log(id)) != 0 {
 		t.Error("kept too long")
+	}
+}
+
+// A message that was written long ago is not delivered again: an action with a message is never archived, nor is what came
+// after it.
+func TestAnOldMessageIsNotKeptByDeliveringItAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
+	id, _ := w.Tell(&alice, s.URL)
+	w.Post(alice, "a post")
+	w.Deliver()
+	message := w.log(id)[0].ID
+	w.Clock.Advance(30*24*time.Hour - time.Second)
+	if _, err := w.Redeliver(w.Ctx, &alice, message); err != nil {
+		t.Fatal(err)
+	}
+	w.Deliver()
+	w.Clock.Advance(time.Second)
+	if _, err := w.Redeliver(w.Ctx, &alice, message); !errors.Is(err, paidaction.Refused(paidaction.CodeInvalidInput)) {
+		t.Errorf("after thirty days: %v", err)
+	}
+	w.Clock.Advance(30 * 24 * time.Hour)
+	w.sweep()
+	if len(w.log(id)) != 0 {
+		t.Error("kept, though nothing more comes of it")
 	}
 }
 
