@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
+	"unicode"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/config"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/operator"
 )
@@ -43,6 +46,35 @@ func TestAnActionThatHasEndedHasNoDeadline(t *testing.T) {
 		var whole operator.WholeAction
 		if err := json.Unmarshal([]byte(out), &whole); err != nil || code != exitOK || (whole.Deadline != nil) != open || (whole.DeadlineHeight != nil) != open {
 			t.Errorf("%s: exit code %d, %v\n%s%s", id, code, err, out, said)
+		}
+	}
+}
+
+// What payers say is shown to operators, but their terminals do not obey it: neither its control characters nor those
+// that turn a line around.
+func TestATerminalDoesNotObeyWhatAPayerSays(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	said := "é \x1b[2J\u009b2J\u202e\U000e0041"
+	if _, err := pool.Exec(t.Context(), `
+		INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, deadline, args)
+			VALUES ('RECEIVE', 'PESSIMISTIC', 'PESSIMISTIC', 'PENDING_HELD', 1000, now(), now(), now(), to_jsonb($1::text))`, said); err != nil {
+		t.Fatal(err)
+	}
+	for _, inJSON := range []bool{false, true} {
+		var out strings.Builder
+		e := &environment{out: &out, json: inJSON, log: slog.New(slog.DiscardHandler),
+			config: &config.Config{DatabaseURL: config.Database(pool.Config().ConnString()), DatabasePool: 4}}
+		if err := (actionsShow{ID: 1}).Run(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		if i := strings.IndexFunc(out.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 || !strings.Contains(out.String(), "é") {
+			t.Errorf("in JSON %t: at %d of\n%q", inJSON, i, &out)
+		}
+		var whole operator.WholeAction
+		var shown string
+		if inJSON && (json.Unmarshal([]byte(out.String()), &whole) != nil || json.Unmarshal(whole.Args, &shown) != nil || shown != said) {
+			t.Errorf("it says something else: %q", shown)
 		}
 	}
 }
