@@ -19,16 +19,16 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
-// chorePage is how many rows a chore takes at once; the rest waits for its next turn.
+// chorePage is how many rows a chore takes in one transaction.
 const chorePage = 1000
 
 // chores are what the application does by the clock, whether or not anybody pays.
 func (s *service) chores() []worker.Chore {
 	settings := s.config.Prices.Community()
 	byClock := []worker.Chore{
-		{Name: "boosts", Every: time.Minute, Do: s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
-			_, err := community.ExpireBoosts(ctx, q, now, chorePage)
-			return err
+		{Name: "boosts", Every: time.Minute, Do: s.untilDone(func(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
+			n, err := community.ExpireBoosts(ctx, q, now, chorePage)
+			return n == chorePage, err
 		})},
 		{Name: "unclaimed uploads", Every: 10 * time.Second, Do: s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
 			const page = 100 // a gigabyte at most

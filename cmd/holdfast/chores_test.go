@@ -141,6 +141,30 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 	}
 }
 
+// All boosts that are over are taken off, however many: whoever buys thousands of the smallest ones does not prolong
+// those of others, or their own.
+func TestAllBoostsThatAreOverAreTakenOff(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if _, err := pool.Exec(t.Context(), `
+		INSERT INTO usr (name, created_at) VALUES ('alice', now());
+		INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result)
+			SELECT 'BOOST', 'BALANCE', 'FEE_CREDIT', 'PAID', 1, 1000, now(), now(), '{}', '{}' FROM generate_series(1, 2001);
+		INSERT INTO item (author_id, action_id, state, ancestors, title, body, created_at) VALUES (1, 1, 'PAID', '{}', 'title', 'body', now());
+		INSERT INTO boost (action_id, item_id, user_id, msat, state, paid_at, expires_at)
+			SELECT id, 1, 1, 1000, 'PAID', now() - interval '30 days', now() FROM paid_action`); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, settings(pool))
+	s.await("every boost is taken off", func() bool {
+		var left int
+		if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM boost WHERE expired_at IS NULL`).Scan(&left); err != nil {
+			t.Fatal(err)
+		}
+		return left == 0
+	})
+}
+
 // A chore that fails at each turn raises the alert: no chore comes so seldom that the alert never counts enough
 // failures.
 func TestFailingChoresAreAlarmed(t *testing.T) {
