@@ -163,6 +163,54 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
+// What a subscription was asked with is kept for as long as it lasts, so that is little. What does not belong to it is not
+// kept, and other operations may be long.
+func TestASubscriptionKeepsLittle(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	payer := a.Person("payer", 1000, 0)
+	v, _, _ := a.holdPost(payer, "followed")
+	long := strings.Repeat("x", 16<<10)
+	s := a.Socket(payer)
+	s.send(message{Type: "subscribe", ID: "with more", Payload: encode(t, map[string]any{"query": follow, "variables": v, "unknown": long})})
+	s.WantState("with more", "PENDING_HELD")
+	for name, ask := range map[string]struct { // of the second the query is known by now
+		query string
+		v     vars
+	}{
+		"a comment":          {follow + " #" + long, v},
+		"a variable":         {follow, vars{"id": v["id"], "other": long}},
+		"an operation aside": {"query Q { me { user { name } } } #" + long + "\n" + strings.Replace(follow, "subscription", "subscription S", 1), v},
+	} {
+		s.Subscribe(name, ask.query, ask.v)
+		if r := s.next(name); r.code() != "BODY_LIMIT_EXCEEDED" {
+			t.Errorf("%s, on a websocket: %s", name, r.Raw)
+		}
+		s.WantComplete(name)
+		if _, r := a.Events(payer, ask.query, ask.v).Next(); r.code() != "BODY_LIMIT_EXCEEDED" {
+			t.Errorf("%s, by events: %s", name, r.Raw)
+		}
+	}
+	s.Subscribe("long", `mutation ($text: String!) { createPost(title: "long", body: $text) { state } }`, vars{"text": long})
+	if r := s.next("long"); r.text("createPost", "state") != "PAID" {
+		t.Errorf("a long text: %s", r.Raw)
+	}
+	s.WantComplete("long")
+
+	s.Subscribe(strings.Repeat("i", 129), follow, v)
+	if _, err := s.read(); websocket.CloseStatus(err) != 4400 {
+		t.Errorf("an id that is kept, too: %v", err)
+	}
+	s, _, err := a.dial(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.send(message{Type: "connection_init", Payload: encode(t, vars{"kept": long})})
+	if _, err := s.read(); websocket.CloseStatus(err) != 4400 {
+		t.Errorf("a first message that is kept, too: %v", err)
+	}
+}
+
 // An operation that has ended gives its place on the connection to the next.
 func TestOperationsGiveTheirPlaceBack(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,9 @@ package graph
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -36,14 +38,17 @@ func (documents) Validate(graphql.ExecutableSchema) error { return nil }
 // MutateOperationParameters refuses a document that has too many selections. If a document breaks the rules, only the
 // first fault is reported.
 func (d documents) MutateOperationParameters(ctx context.Context, params *graphql.RawParams) *gqlerror.Error {
-	if _, known := d.known.Get(ctx, params.Query); known {
-		return nil
+	if doc, known := d.known.Get(ctx, params.Query); known {
+		return checkSubscription(doc, params)
 	}
 	doc, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: params.Query}, d.limits.Tokens)
 	if err != nil || len(doc.Operations) == 0 {
 		return nil // gqlgen reports it
 	}
 	if err := d.count(doc); err != nil {
+		return err
+	}
+	if err := checkSubscription(doc, params); err != nil {
 		return err
 	}
 	if faults := validator.ValidateWithRules(d.schema, doc, d.rules); len(faults) > 0 {
@@ -53,6 +58,22 @@ func (d documents) MutateOperationParameters(ctx context.Context, params *graphq
 		return first
 	}
 	d.known.Add(ctx, params.Query, doc)
+	return nil
+}
+
+// mostFollowing is how many bytes a subscription may have, with its variables: far more than any of ours.
+const mostFollowing = 16 << 10
+
+// checkSubscription refuses a subscription that is larger. What other operations were asked with is soon forgotten; this
+// is kept in memory for as long as the subscription lasts, and everybody may have many.
+func checkSubscription(doc *ast.QueryDocument, params *graphql.RawParams) *gqlerror.Error {
+	if !slices.ContainsFunc(doc.Operations, func(o *ast.OperationDefinition) bool { return o.Operation == ast.Subscription }) {
+		return nil
+	}
+	said, err := json.Marshal([]any{params.Query, params.OperationName, params.Variables, params.Extensions})
+	if err != nil || len(said) > mostFollowing {
+		return refusal(string(codeBodyLimit), "A subscription can have at most %d bytes.", mostFollowing)
+	}
 	return nil
 }
 

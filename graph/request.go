@@ -68,9 +68,24 @@ func (d *door) readBody(w http.ResponseWriter, r *http.Request) error {
 		return refused(http.StatusBadRequest, paidaction.CodeInvalidInput,
 			`The request is not GraphQL in JSON: {"query": "…", "variables": {…}}.`)
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.Body = &forgetful{bytes.NewReader(body)}
 	return nil
 }
+
+// forgetful is a body that is not kept in memory once it was read: server-sent events can go on for long.
+type forgetful struct{ *bytes.Reader }
+
+// Read implements io.Reader.
+func (f *forgetful) Read(p []byte) (int, error) {
+	n, err := f.Reader.Read(p)
+	if err != nil {
+		f.Reader = bytes.NewReader(nil)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (*forgetful) Close() error { return nil }
 
 const subprotocol = "graphql-transport-ws"
 

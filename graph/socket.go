@@ -83,7 +83,13 @@ func (c *checkedConn) NextReader() (int, io.Reader, error) {
 	return kind, bytes.NewReader(message), nil
 }
 
-// check returns the message as gqlgen should see it. If a subscribe message holds no valid GraphQL request, it is
+// What is kept in memory while a connection or an operation lasts.
+const (
+	longestInit = 16 << 10 // bytes of the first message: a token of a site has a few thousand
+	longestID   = 128      // bytes
+)
+
+// check returns the message as gqlgen should see it, without what gqlgen would only keep. If a subscribe message holds no valid GraphQL request, it is
 // passed on with an empty object, as somebody could send over HTTP: so it is counted and answered like any other
 // operation.
 func (c *checkedConn) check(raw []byte) ([]byte, *violation) {
@@ -100,11 +106,14 @@ func (c *checkedConn) check(raw []byte) ([]byte, *violation) {
 		if c.begun.Load() {
 			return nil, &violation{closeTooManyRequests, codeOperationLimit}
 		}
+		if len(raw) > longestInit {
+			return nil, noMessage
+		}
 		if len(m.Payload) > 0 && json.Unmarshal(m.Payload, &transport.InitPayload{}) != nil {
 			return nil, noMessage
 		}
 	case "subscribe":
-		if m.ID == "" {
+		if m.ID == "" || len(m.ID) > longestID {
 			return nil, noMessage
 		}
 		if !c.begin(m.ID) {
@@ -113,6 +122,16 @@ func (c *checkedConn) check(raw []byte) ([]byte, *violation) {
 		if json.Unmarshal(m.Payload, &graphql.RawParams{}) != nil {
 			m.Payload = json.RawMessage(`{}`)
 			raw, _ = json.Marshal(m) // nothing in it can fail
+		} else if len(raw) > mostFollowing {
+			// Of a subscription gqlgen keeps all of the payload, with spaces and with what it does not know.
+			var known struct {
+				Query         string          `json:"query"`
+				OperationName string          `json:"operationName,omitempty"`
+				Variables     json.RawMessage `json:"variables,omitempty"`
+			}
+			_ = json.Unmarshal(m.Payload, &known) // as it was read above
+			m.Payload, _ = json.Marshal(known)
+			raw, _ = json.Marshal(m)
 		}
 	case "complete":
 		c.end(m.ID)
