@@ -136,10 +136,11 @@ type Config struct {
 // Engine performs paid actions. It is safe for concurrent use, and any number of engines may work on one database.
 type Engine struct {
 	Config
-	actions  map[string]Definition
-	gathered map[gatheringKey]*gather.Group[*member]
-	reads    *gather.Group[*reading]
-	follows  *gather.Group[*following]
+	actions   map[string]Definition
+	gathered  map[gatheringKey]*gather.Group[*member]
+	reads     *gather.Group[*reading]
+	follows   *gather.Group[*following]
+	preparing *preparing
 
 	lookUntil *atomic.Int64 // until then groups look at balances first; nanoseconds of Unix time
 }
@@ -169,7 +170,7 @@ func New(c Config) (*Engine, error) {
 		c.Hooks.Beside = InGoroutine
 	}
 	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{},
-		lookUntil: new(atomic.Int64)}
+		preparing: &preparing{of: map[int64]int{}}, lookUntil: new(atomic.Int64)}
 	e.reads = gathering(e, readsAtOnce, readPatience, e.read)
 	e.follows = gathering(e, followsAtOnce, followPatience, e.followAll)
 	for _, d := range c.Actions {

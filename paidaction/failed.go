@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -63,14 +64,44 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 
 // prepare begins the attempt that follows a failed one.
 func (e *Engine) prepare(ctx context.Context, failed *PaidAction) error {
-	inv, err := db.New(e.Pool).GetInvoice(ctx, failed.ID)
+	was, err := db.New(e.Pool).WrappedFor(ctx, failed.ID)
 	if err != nil {
 		return fmt.Errorf("read the invoice of action %d: %w", failed.ID, err)
 	}
+	end, few := e.preparing.begin(was.ReceiverID)
+	defer end()
 	a := &attempt{def: e.actions[failed.Kind], args: failed.Args, payer: failed.Payer, client: failed.client, number: int16(failed.Attempt) + 1,
-		previous: failed.ID, genesis: &failed.Genesis, turn: unordered{}, proof: proof{proved: failed.proved}, chosen: inv.Chosen}
+		previous: failed.ID, genesis: &failed.Genesis, turn: unordered{}, proof: proof{proved: failed.proved}, chosen: was.Chosen, indirect: !few}
 	_, err = e.walk(ctx, a, "")
 	return err
+}
+
+// preparedAtOnce is how many attempts that follow failed payments to one receiver this process prepares at a time: half
+// of the workers that do so. Wallets can hang for as long as they are waited for, and it costs their owner nothing that
+// payments to them fail. Beyond that no wallet is asked, as if none were left.
+const preparedAtOnce = 8
+
+// preparing counts the attempts that are being prepared, by the receiver of the failed payment.
+type preparing struct {
+	mu sync.Mutex
+	of map[int64]int
+}
+
+// begin counts one more until end; few is false where there are as many as may be.
+func (p *preparing) begin(receiver int64) (end func(), few bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of[receiver] >= preparedAtOnce {
+		return func() {}, false
+	}
+	p.of[receiver]++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.of[receiver]--; p.of[receiver] == 0 {
+			delete(p.of, receiver)
+		}
+	}, true
 }
 
 // AfterFailed tells the payer of a failed action that it has failed, unless it was retried meanwhile. It is a job, as

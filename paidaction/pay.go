@@ -171,6 +171,7 @@ type attempt struct {
 	turn     Turn
 	proof    proof
 	chosen   bool // the payer chose the method, of this attempt or of the one that it follows automatically
+	indirect bool // no receiver's wallet is asked
 }
 
 // agreed refuses a price above what the payer agreed to.

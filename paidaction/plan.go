@@ -21,7 +21,7 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 	if m.Flow() == FlowBalance {
 		return p, nil
 	}
-	if (m == P2P || m == Outgoing) && e.Relay == nil {
+	if (m == P2P || m == Outgoing) && e.Relay == nil || m == P2P && a.indirect {
 		return p, errNotOpen
 	}
 	if m == Outgoing {

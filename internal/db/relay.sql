@@ -18,6 +18,11 @@ VALUES (@action_id, @receiver_id, @wallet_id, @bolt11, @amount_msat, @budget_msa
 -- In the order of their actions.
 SELECT * FROM inner_invoice WHERE action_id = ANY(@action_ids::bigint[]) ORDER BY action_id;
 
+-- name: WrappedFor :one
+-- Whom a wrapped action was to pay, and whether its payer chose the method.
+SELECT inner_invoice.receiver_id, invoice.chosen FROM invoice JOIN inner_invoice ON inner_invoice.action_id = invoice.action_id
+WHERE invoice.action_id = $1;
+
 -- name: BoundWallet :exec
 -- Fails with HF007 if as many of our unpaid invoices wrap those of this wallet as may. It locks nothing: a few too many
 -- at once harm nobody, since the limit only keeps a wallet from being flooded.

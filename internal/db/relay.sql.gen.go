@@ -1149,6 +1149,24 @@ func (q *Queries) UseForeignHash(ctx context.Context, arg UseForeignHashParams) 
 	return result.RowsAffected(), nil
 }
 
+const wrappedFor = `-- name: WrappedFor :one
+SELECT inner_invoice.receiver_id, invoice.chosen FROM invoice JOIN inner_invoice ON inner_invoice.action_id = invoice.action_id
+WHERE invoice.action_id = $1
+`
+
+type WrappedForRow struct {
+	ReceiverID int64
+	Chosen     bool
+}
+
+// Whom a wrapped action was to pay, and whether its payer chose the method.
+func (q *Queries) WrappedFor(ctx context.Context, actionID int64) (WrappedForRow, error) {
+	row := q.db.QueryRow(ctx, wrappedFor, actionID)
+	var i WrappedForRow
+	err := row.Scan(&i.ReceiverID, &i.Chosen)
+	return i, err
+}
+
 const writeOffRelay = `-- name: WriteOffRelay :exec
 UPDATE relay_payment SET failure_code = 'WRITTEN_OFF', failure_message = $1 WHERE action_id = $2
 `

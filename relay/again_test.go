@@ -1,0 +1,60 @@
+package relay_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// A receiver whose wallets hang takes at most half of those who prepare next attempts. What is above is prepared without
+// their wallets, at once, and none of it waits.
+func TestAReceiverWhoseWalletsHangHoldsUpNoOthersAttempts(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	stop := b.Run(b.Relay)
+	var failed []int64
+	for range 9 {
+		pa := b.zap()
+		b.pay(pa)
+		b.Await(pa.ID, paidaction.Failed)
+		failed = append(failed, pa.ID)
+	}
+	stop()
+	asked, answer := make(chan struct{}), make(chan struct{})
+	b.wallet.Before = func() { asked <- struct{}{}; <-answer }
+	var hanging sync.WaitGroup
+	for _, id := range failed[:8] {
+		hanging.Go(func() {
+			if err := b.Engine.Again(b.Ctx, id); err != nil {
+				t.Error(err)
+			}
+		})
+		<-asked
+	}
+	ninth := make(chan error, 1)
+	go func() { ninth <- b.Engine.Again(b.Ctx, failed[8]) }()
+	select {
+	case err := <-ninth:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-asked:
+		t.Fatal("the ninth waits for them, too")
+	case <-time.After(20 * time.Second):
+		t.Fatal("the ninth waits")
+	}
+	close(answer)
+	hanging.Wait()
+	for i, id := range failed {
+		want := paidaction.P2P
+		if i == 8 {
+			want = paidaction.Optimistic
+		}
+		if next := b.Look(*b.WantState(id, paidaction.Retrying).Successor); next.Method != want {
+			t.Errorf("the next attempt of the %dth is paid by %s, want %s", i+1, next.Method, want)
+		}
+	}
+}
