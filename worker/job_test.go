@@ -165,6 +165,7 @@ func TestEveryKindOfJobIsWorkedOff(t *testing.T) {
 
 // Deliveries wait in their own queue, stored by the transaction that decided them. One is repeated when it says so, and
 // until it could be looked at: soon, however often it was tried before, and for half a minute each time (spec 01 §1.3).
+// One that is not due waits.
 func TestDeliveriesAreRepeatedUntilTheyAreOver(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
@@ -190,7 +191,7 @@ func TestDeliveriesAreRepeatedUntilTheyAreOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.config.Jobs.(*Queue).InsertDeliveries(w.ctx, tx, []int64{7}, make([]time.Time, 1)); err != nil {
+	if err := w.config.Jobs.(*Queue).InsertDeliveries(w.ctx, tx, []int64{7, 8}, []time.Time{{}, time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	const ours = `SELECT count(*) FROM river_job WHERE kind = 'delivery'`
@@ -202,6 +203,9 @@ func TestDeliveriesAreRepeatedUntilTheyAreOver(t *testing.T) {
 	}
 	if n := w.count(ours+` AND queue = 'deliveries' AND max_attempts = $1 AND args = '{"message": 7}' AND unique_key IS NULL`, maxAttempts); n != 1 {
 		t.Errorf("%d are stored as they should be", n)
+	}
+	if n := w.count(ours + ` AND args = '{"message": 8}' AND state = 'scheduled' AND scheduled_at > now() + interval '50 minutes'`); n != 1 {
+		t.Errorf("%d are due later", n)
 	}
 	w.count(`WITH tried AS (UPDATE river_job SET attempt = 10, errors = array_fill('{}'::jsonb, ARRAY[10]) RETURNING id) SELECT count(*) FROM tried`)
 	w.started()
