@@ -5165,7 +5165,7 @@ type Mutation {
   webhookRemove(id: ID!): [Webhook!]! @needs(scope: SETTINGS)
   "Sends a message of the type webhook.test, which reports nothing."
   webhookTest(id: ID!): WebhookMessage! @needs(scope: SETTINGS)
-  "Sends a message again under the same id, whether it was delivered or given up."
+  "Sends a message again under the same id, whether it was delivered or given up, until 30 days after it was written."
   webhookRedeliver(message: ID!): WebhookMessage! @needs(scope: SETTINGS)
 
   "Makes a new user. In development only. The key is shown only this once."
