@@ -1,8 +1,11 @@
 package graph_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket/wsjson"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
@@ -47,19 +50,44 @@ func TestAnIDIsFreeOnceItsOperationHasEnded(t *testing.T) {
 		}
 		s.WantComplete("1")
 	}
-	for range 2 { // the client ends it
+	for range 3 { // the client ends it, and nothing more is said of it
 		s.Subscribe("1", follow, v)
 		s.WantState("1", "PENDING_HELD")
 		s.send(message{Type: "complete", ID: "1"})
+	}
+	for range 3 { // what follows it is another operation, and ends by itself
+		s.Subscribe("1", `{ itemPriceMsat }`, nil)
+		if r := s.next("1"); r.code() != "" {
+			t.Errorf("%s", r.Raw)
+		}
 		s.WantComplete("1")
+	}
+	s.Subscribe("1", `{ nothing }`, nil) // an error is its last word
+	if m, err := s.read(); err != nil || m.Type != "error" || m.ID != "1" {
+		t.Errorf("%+v, %v", m, err)
 	}
 	s.Subscribe("1", follow, v)
 	s.WantState("1", "PENDING_HELD")
-	s.send(message{Type: "complete", ID: "1"})
-	s.Subscribe("1", `{ itemPriceMsat }`, nil) // at once
-	for m, err := s.read(); m.Type != "next"; m, err = s.read() {
-		if err != nil {
-			t.Fatal(err)
+}
+
+// A websocket can be seen to be alive from its beginning: a ping is answered also before connection_init.
+func TestAPingIsAnsweredAtAnyTime(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	s, _, err := a.dial(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range []string{"pong", "ping", "connection_init", "ping"} {
+		s.send(message{Type: said, Payload: json.RawMessage(`{"said":7}`)})
+		want := map[string]string{"ping": `{"said":7}`, "connection_init": ""}
+		payload, answered := want[said]
+		if !answered {
+			continue
+		}
+		var m message
+		if err := wsjson.Read(a.Ctx, s.conn, &m); err != nil || string(m.Payload) != payload || m.Type == "ping" {
+			t.Fatalf("after %s: %+v %s, %v", said, m, m.Payload, err)
 		}
 	}
 }

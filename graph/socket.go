@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"reflect"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -38,7 +40,7 @@ func (websockets) Accept(w http.ResponseWriter, r *http.Request, options transpo
 	if err != nil {
 		return nil, err
 	}
-	return &checkedConn{boundedConn: conn.(boundedConn), active: map[string]bool{}}, nil
+	return &checkedConn{boundedConn: conn.(boundedConn), numbers: map[string]string{}, ids: map[string]string{}}, nil
 }
 
 type boundedConn interface {
@@ -47,13 +49,17 @@ type boundedConn interface {
 	transport.WebsocketReadDeadliner
 }
 
-// checkedConn closes the connection at a message that the protocol does not allow.
+// checkedConn closes the connection at a message that the protocol does not allow. gqlgen gets a number of ours in
+// place of the id that a client gives its operation. So what gqlgen still says of an operation that has ended reaches
+// nobody: the client may have begun another one with the same id.
 type checkedConn struct {
 	boundedConn
-	begun atomic.Bool // the first message has come
+	begun atomic.Bool // connection_init has come
 
-	mu     sync.Mutex
-	active map[string]bool // the ids of operations under way
+	mu      sync.Mutex
+	last    int               // the number of the latest operation
+	numbers map[string]string // of the operations under way, by their ids
+	ids     map[string]string // the other way round
 }
 
 // violation is how a message breaks the protocol.
@@ -64,65 +70,80 @@ type violation struct {
 
 var noMessage = &violation{closeBadRequest, paidaction.CodeInvalidInput}
 
-// NextReader implements transport.WebsocketConn.
-func (c *checkedConn) NextReader() (int, io.Reader, error) {
-	kind, r, err := c.boundedConn.NextReader()
-	if err != nil {
-		return kind, r, err
-	}
-	raw, err := io.ReadAll(r)
-	if err != nil {
-		return kind, nil, err
-	}
-	message, broken := c.check(raw)
-	if broken != nil {
-		_ = c.WriteClose(broken.status, string(broken.code))
-		return kind, nil, transport.ErrWebsocketClosed
-	}
-	c.begun.Store(true)
-	return kind, bytes.NewReader(message), nil
+// envelope is a message of the protocol.
+type envelope struct {
+	ID      string          `json:"id,omitempty"`
+	Type    string          `json:"type"`
+	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
 // What is kept in memory while a connection or an operation lasts.
 const (
-	longestInit = 16 << 10 // bytes of the first message: a token of a site has a few thousand
+	longestInit = 16 << 10 // bytes of the first message's payload: a token of a site has a few thousand
 	longestID   = 128      // bytes
 )
 
-// check returns the message as gqlgen should see it, without what gqlgen would only keep. If a subscribe message holds no valid GraphQL request, it is
-// passed on with an empty object, as somebody could send over HTTP: so it is counted and answered like any other
-// operation.
-func (c *checkedConn) check(raw []byte) ([]byte, *violation) {
-	var m struct {
-		ID      string          `json:"id,omitempty"`
-		Type    string          `json:"type"`
-		Payload json.RawMessage `json:"payload,omitempty"`
-	}
-	if json.Unmarshal(raw, &m) != nil || !c.begun.Load() && m.Type != "connection_init" {
-		return nil, noMessage
-	}
-	switch m.Type {
-	case "connection_init":
-		if c.begun.Load() {
-			return nil, &violation{closeTooManyRequests, codeOperationLimit}
+// NextReader implements transport.WebsocketConn.
+func (c *checkedConn) NextReader() (int, io.Reader, error) {
+	for {
+		kind, r, err := c.boundedConn.NextReader()
+		if err != nil {
+			return kind, r, err
 		}
-		if len(raw) > longestInit {
-			return nil, noMessage
+		raw, err := io.ReadAll(r)
+		if err != nil {
+			return kind, nil, err
+		}
+		var m envelope
+		broken := noMessage
+		if json.Unmarshal(raw, &m) == nil {
+			broken = c.check(&m)
+		}
+		if broken != nil {
+			_ = c.WriteClose(broken.status, string(broken.code))
+			return kind, nil, transport.ErrWebsocketClosed
+		}
+		if !c.begun.Load() {
+			// The protocol allows a ping and a pong at any time, gqlgen only after connection_init.
+			if m.Type == "ping" {
+				_ = c.boundedConn.WriteJSON(envelope{Type: "pong", Payload: m.Payload})
+			}
+			continue
+		}
+		raw, _ = json.Marshal(m) // nothing in it can fail
+		return kind, bytes.NewReader(raw), nil
+	}
+}
+
+// check makes the message what gqlgen should see, without what gqlgen would only keep. If a subscribe message holds no
+// valid GraphQL request, it is passed on with an empty object, as somebody could send over HTTP: so it is counted and
+// answered like any other operation.
+func (c *checkedConn) check(m *envelope) *violation {
+	switch begun := c.begun.Load(); m.Type {
+	case "connection_init":
+		if begun {
+			return &violation{closeTooManyRequests, codeOperationLimit}
+		}
+		if len(m.Payload) > longestInit {
+			return noMessage
 		}
 		if len(m.Payload) > 0 && json.Unmarshal(m.Payload, &transport.InitPayload{}) != nil {
-			return nil, noMessage
+			return noMessage
 		}
+		c.begun.Store(true)
 	case "subscribe":
-		if m.ID == "" || len(m.ID) > longestID {
-			return nil, noMessage
+		if !begun {
+			return &violation{closeUnauthorized, paidaction.CodeUnauthenticated}
 		}
-		if !c.begin(m.ID) {
-			return nil, &violation{closeIDTaken, paidaction.CodeDuplicate}
+		if m.ID == "" || len(m.ID) > longestID {
+			return noMessage
+		}
+		if m.ID = c.begin(m.ID); m.ID == "" {
+			return &violation{closeIDTaken, paidaction.CodeDuplicate}
 		}
 		if json.Unmarshal(m.Payload, &graphql.RawParams{}) != nil {
 			m.Payload = json.RawMessage(`{}`)
-			raw, _ = json.Marshal(m) // nothing in it can fail
-		} else if len(raw) > mostFollowing {
+		} else if len(m.Payload) > mostFollowing {
 			// Of a subscription gqlgen keeps all of the payload, with spaces and with what it does not know.
 			var known struct {
 				Query         string          `json:"query"`
@@ -131,51 +152,70 @@ func (c *checkedConn) check(raw []byte) ([]byte, *violation) {
 			}
 			_ = json.Unmarshal(m.Payload, &known) // as it was read above
 			m.Payload, _ = json.Marshal(known)
-			raw, _ = json.Marshal(m)
 		}
 	case "complete":
-		c.end(m.ID)
+		if !begun {
+			return noMessage
+		}
+		m.ID = c.end(m.ID)
 	case "ping", "pong":
 	default:
-		return nil, noMessage
+		return noMessage
 	}
-	return raw, nil
+	return nil
 }
 
-// begin reports whether an operation may have this id: its answers would be taken for those of another one that has it.
-func (c *checkedConn) begin(id string) bool {
+// begin numbers an operation. The number is empty if another operation under way has its id: the answers of the two
+// could not be told apart.
+func (c *checkedConn) begin(id string) (number string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.active[id] {
-		return false
+	if c.numbers[id] != "" {
+		return ""
 	}
-	c.active[id] = true
-	return true
+	c.last++
+	number = strconv.Itoa(c.last)
+	c.numbers[id], c.ids[number] = number, id
+	return number
 }
 
-func (c *checkedConn) end(id string) {
+// end forgets the operation that a client has ended, and returns its number; empty if there is none.
+func (c *checkedConn) end(id string) (number string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.active, id)
+	number = c.numbers[id]
+	delete(c.numbers, id)
+	delete(c.ids, number)
+	return number
 }
 
-// WriteJSON implements transport.WebsocketConn. The id of an operation is free before the client hears that it has
-// ended. Whatever else is written ends none, and is not read for it.
+// idOf returns the id of an operation, empty if it is not under way. Whoever says its last word frees the id before the
+// client hears it.
+func (c *checkedConn) idOf(number string, last bool) (id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id = c.ids[number]
+	if last {
+		delete(c.numbers, id)
+		delete(c.ids, number)
+	}
+	return id
+}
+
+// WriteJSON implements transport.WebsocketConn. The id is changed by reflection, since the type of the message is
+// gqlgen's own: in its JSON it could be changed only by writing that twice.
 func (c *checkedConn) WriteJSON(v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	if bytes.HasSuffix(raw, []byte(`"type":"complete"}`)) {
-		var m struct {
-			ID string `json:"id"`
+	message := reflect.ValueOf(v).Elem()
+	if number := message.FieldByName("ID"); number.String() != "" {
+		kind := message.FieldByName("Type").String()
+		// After an error there is no complete, though gqlgen sends one.
+		id := c.idOf(number.String(), kind == "complete" || kind == "error")
+		if id == "" {
+			return nil
 		}
-		if err := json.Unmarshal(raw, &m); err != nil {
-			return err
-		}
-		c.end(m.ID)
+		number.SetString(id)
 	}
-	return c.boundedConn.WriteJSON(json.RawMessage(raw))
+	return c.boundedConn.WriteJSON(v)
 }
 
 // WriteClose implements transport.WebsocketConn. Before anything was said, gqlgen closes only because that took too

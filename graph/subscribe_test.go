@@ -287,7 +287,6 @@ func TestMalformedMessages(t *testing.T) {
 		if err != nil || m.Type != "error" || m.ID != "1" || json.Unmarshal(m.Payload, &errs) != nil || len(errs) != 1 || errs[0].Extensions.Code != "GRAPHQL_VALIDATION_FAILED" {
 			t.Fatalf("payload: %s: %+v %s, %v", name, m, m.Payload, err)
 		}
-		s.WantComplete("1")
 	}
 	s.Subscribe("2", `{ me { user { name } } }`, nil)
 	if r := s.next("2"); r.text("me", "user", "name") != "payer" {
@@ -303,8 +302,9 @@ func TestMalformedMessages(t *testing.T) {
 		s.WantClosed(text, "4400 INVALID_INPUT")
 	}
 	for text, want := range map[string]string{
-		`nonsense`: "4400 INVALID_INPUT",
-		`{"type":"subscribe","id":"1","payload":{"query":"{ me { user { name } } }"}}`:   "4400 INVALID_INPUT",
+		`nonsense`:                     "4400 INVALID_INPUT",
+		`{"type":"complete","id":"1"}`: "4400 INVALID_INPUT",
+		`{"type":"subscribe","id":"1","payload":{"query":"{ me { user { name } } }"}}`:   "4401 UNAUTHENTICATED",
 		`{"type":"connection_init","payload":"hf_"}`:                                     "4400 INVALID_INPUT",
 		`{"type":"connection_init","payload":{"Authorization":"Bearer hf_unknown"}}`:     "4401 UNAUTHENTICATED",
 		`{"type":"connection_init","payload":{"Authorization":["Bearer hf_unknown"]}}`:   "4401 UNAUTHENTICATED",
