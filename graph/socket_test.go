@@ -174,24 +174,28 @@ func (a *api) Events(as person, query string, v vars) *events {
 	return &events{a.TB, bufio.NewScanner(resp.Body), cancel}
 }
 
-// Next returns the next event and its data; an empty name is the end of the stream.
+// Next returns the next event and its data, as a browser reads them: an event without data is none. An empty name is
+// the end of the stream.
 func (e *events) Next() (name string, r answer) {
 	e.t.Helper()
+	hasData := false
 	for e.scanner.Scan() {
 		line := e.scanner.Text()
 		if event, ok := strings.CutPrefix(line, "event: "); ok {
 			name = event
-			if name == "complete" {
-				return name, r
-			}
 		}
-		if data, ok := strings.CutPrefix(line, "data: "); ok {
-			r.Raw = data
-			if err := json.Unmarshal([]byte(data), &r); err != nil {
+		if data, ok := strings.CutPrefix(line, "data:"); ok {
+			r.Raw, hasData = strings.TrimSpace(data), true
+		}
+		if line != "" || !hasData {
+			continue
+		}
+		if r.Raw != "" {
+			if err := json.Unmarshal([]byte(r.Raw), &r); err != nil {
 				e.t.Fatal(err)
 			}
-			return name, r
 		}
+		return name, r
 	}
 	return "", r
 }

@@ -3,6 +3,7 @@ package graph
 import (
 	"bufio"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -25,6 +26,13 @@ type streamWriter struct {
 	closed bool
 }
 
+// complete is how gqlgen ends a stream. By the rules of server-sent events, an event without data is none, and many
+// clients would not hear of it.
+const (
+	complete         = "event: complete\n\n"
+	completeWithData = "event: complete\ndata:\n\n"
+)
+
 func newStreamWriter(ctx context.Context, w http.ResponseWriter, patient time.Duration) *streamWriter {
 	return &streamWriter{ResponseWriter: w, control: http.NewResponseController(w), patient: patient, ctx: ctx}
 }
@@ -37,6 +45,12 @@ func (w *streamWriter) Write(p []byte) (int, error) {
 	}
 	// The server's own writer has deadlines; others may not.
 	_ = w.control.SetWriteDeadline(time.Now().Add(w.patient))
+	if string(p) == complete {
+		if _, err := io.WriteString(w.ResponseWriter, completeWithData); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
 	return w.ResponseWriter.Write(p)
 }
 
