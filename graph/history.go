@@ -21,32 +21,27 @@ import (
 // needed. A place in the history is a place in each of them.
 var streams = []string{"OUT", "CREDITS", "SATS", "DIRECT"}
 
-// historyPlace is the last id shown from each stream.
+// historyPlace is the last id shown from each stream, or one more than the first to be shown.
 type historyPlace [4]int64
 
 var historyTop = historyPlace{math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64}
 
-// String is the place as clients send it back. A stream from which nothing was shown yet is left empty.
+// String is the place as clients send it back.
 func (p historyPlace) String() string {
 	parts := make([]string, len(p))
 	for i, id := range p {
-		if id != math.MaxInt64 {
-			parts[i] = strconv.FormatInt(id, 10)
-		}
+		parts[i] = strconv.FormatInt(id, 10)
 	}
 	return strings.Join(parts, "-")
 }
 
 func parseHistoryPlace(text string) (historyPlace, error) {
-	place := historyTop
+	var place historyPlace
 	parts := strings.Split(text, "-")
 	if len(parts) != len(place) {
 		return place, errHistoryPlace()
 	}
 	for i, part := range parts {
-		if part == "" {
-			continue
-		}
 		id, err := strconv.ParseInt(part, 10, 64)
 		if err != nil {
 			return place, errHistoryPlace()
@@ -88,15 +83,20 @@ func (r mes) History(ctx context.Context, me *schema.Me, first int, after *strin
 }
 
 // merge returns the newest rows of all streams, and moves the place behind them. From each stream it takes rows from
-// the start, without a gap.
+// the start, without a gap. Of a stream that it takes none from, the place moves to its first row: what comes later is
+// newer than what was shown.
 func merge(rows []db.HistoryOfRow, most int, place *historyPlace) []*db.HistoryOfRow {
 	heads := make([][]db.HistoryOfRow, len(streams))
 	for _, row := range rows {
 		s := slices.Index(streams, row.Stream)
 		heads[s] = append(heads[s], row)
 	}
-	for _, stream := range heads {
+	for s, stream := range heads {
 		slices.SortFunc(stream, func(a, b db.HistoryOfRow) int { return cmp.Compare(b.ID, a.ID) })
+		place[s] = 0 // it has ended
+		if len(stream) > 0 {
+			place[s] = stream[0].ID + 1
+		}
 	}
 	var merged []*db.HistoryOfRow
 	for len(merged) < most {

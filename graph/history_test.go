@@ -138,6 +138,49 @@ func TestHistoryHasNoGaps(t *testing.T) {
 	}
 }
 
+// What comes while somebody reads page after page is not put among what is older, from whichever balance.
+func TestWhatComesMeanwhileIsNotInTheHistoryBeingRead(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	for name, before := range map[string][]bool{ // whether to sats rather than credits, oldest first
+		"nothing had come there": {false, false, false},
+		"it is not reached yet":  {true, false, false},
+		"all of it was read":     {false, false, true},
+	} {
+		p := a.Person(strings.ReplaceAll(name, " ", "_"), 0, 0)
+		comes := func(sats bool, msat int) {
+			t.Helper()
+			from, to := ledger.IssuedCredits, ledger.UserCredits(p.ID)
+			if sats {
+				from, to = ledger.Lightning, ledger.UserSats(p.ID)
+			}
+			a.Clock.Advance(time.Second)
+			if _, err := a.Pool.Exec(a.Ctx, `INSERT INTO posting (from_account, to_account, msat, reason, at) VALUES ($1, $2, $3, 'test', $4)`,
+				from, to, msat, a.Clock.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, sats := range before {
+			comes(sats, i+1)
+		}
+		read := ""
+		for v := (vars{"first": 1}); ; {
+			r := a.Want(p, `query($first: Int!, $after: String) { me { history(first: $first, after: $after) { next nodes { received { msat } } } } }`, v)
+			for _, n := range r.at("me", "history", "nodes").([]any) {
+				read += n.(map[string]any)["received"].(map[string]any)["msat"].(string)
+			}
+			if v["after"] = r.at("me", "history", "next"); v["after"] == nil {
+				break
+			}
+			comes(true, 7)
+			comes(false, 8)
+		}
+		if read != "321" {
+			t.Errorf("%s: the history reads %s", name, read)
+		}
+	}
+}
+
 // A profile counts what was paid for, and lists what the reader may see.
 func TestProfile(t *testing.T) {
 	t.Parallel()
