@@ -35,30 +35,44 @@ func (documents) ExtensionName() string { return "Documents" }
 // Validate never objects.
 func (documents) Validate(graphql.ExecutableSchema) error { return nil }
 
-// MutateOperationParameters refuses a document that has too many selections. If a document breaks the rules, only the
-// first fault is reported.
+// MutateOperationParameters refuses a document that has too many selections, and one that lacks the operation that is
+// asked for. If a document breaks the rules, only the first fault is reported.
 func (d documents) MutateOperationParameters(ctx context.Context, params *graphql.RawParams) *gqlerror.Error {
-	if doc, known := d.known.Get(ctx, params.Query); known {
+	doc, err := d.read(ctx, params.Query)
+	switch {
+	case err != nil || doc == nil:
+		return err
+	case doc.Operations.ForName(params.OperationName) != nil:
 		return checkSubscription(doc, params)
+	case params.OperationName == "":
+		return refusal(errcode.ValidationFailed, "The query has several operations: say in operationName which is meant.")
+	default:
+		return refusal(errcode.ValidationFailed, "operationName asks for an operation that the query does not have: %s.", params.OperationName)
 	}
-	doc, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: params.Query}, d.limits.Tokens)
-	if err != nil || len(doc.Operations) == 0 {
-		return nil // gqlgen reports it
+}
+
+// read returns the document of a query; nil if gqlgen reports why it cannot be parsed.
+func (d documents) read(ctx context.Context, query string) (*ast.QueryDocument, *gqlerror.Error) {
+	if doc, known := d.known.Get(ctx, query); known {
+		return doc, nil
+	}
+	doc, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: query}, d.limits.Tokens)
+	if err != nil {
+		return nil, nil
+	}
+	if len(doc.Operations) == 0 {
+		return nil, refusal(errcode.ValidationFailed, "The request has no operation.")
 	}
 	if err := d.count(doc); err != nil {
-		return err
-	}
-	if err := checkSubscription(doc, params); err != nil {
-		return err
+		return nil, err
 	}
 	if faults := validator.ValidateWithRules(d.schema, doc, d.rules); len(faults) > 0 {
 		first := faults[0]
 		errcode.Set(first, errcode.ValidationFailed)
-		first.Message = shortened(first.Message)
-		return first
+		return nil, first
 	}
-	d.known.Add(ctx, params.Query, doc)
-	return nil
+	d.known.Add(ctx, query, doc)
+	return doc, nil
 }
 
 // mostFollowing is how many bytes a subscription may have, with its variables: far more than any of ours.
@@ -137,7 +151,7 @@ func (d documents) count(doc *ast.QueryDocument) *gqlerror.Error {
 	}
 	switch {
 	case c.circle != "":
-		return refusal(errcode.ValidationFailed, "The fragment %s contains itself.", shortened(c.circle))
+		return refusal(errcode.ValidationFailed, "A fragment contains itself: %s.", c.circle)
 	case total > d.limits.Selections:
 		return refusal(string(codeSelectionLimit), "The query has too many selections: with its fragments spread out at most %d are allowed.", d.limits.Selections)
 	}

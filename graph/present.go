@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strconv"
+	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/errcode"
+	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -53,7 +56,7 @@ func (r *resolver) present(ctx context.Context, err error) *gqlerror.Error {
 		return coded(out, paidaction.CodeInvalidAmount, "A number in the request is too large.")
 	case isLocated && located.Err == nil && located.Extensions["code"] != nil:
 		// From gqlgen, about the query, before anything was done.
-		located.Path = out.Path
+		located.Path, located.Message = out.Path, sentence(located)
 		return located
 	case errors.Is(err, context.DeadlineExceeded):
 		return coded(out, codeTimeLimit, "This took too long and was given up. Check whether it was done; with an idempotency key you can safely send it again.")
@@ -69,6 +72,23 @@ func (r *resolver) present(ctx context.Context, err error) *gqlerror.Error {
 	out = coded(out, paidaction.CodeInternal, fmt.Sprintf("Something went wrong on our side. Try again; if it keeps happening, ask about %s.", f.id))
 	out.Extensions["fault"] = f.id
 	return out
+}
+
+// sentence makes a whole sentence of what gqlgen says about a query. Which variable it speaks of is only in the path.
+func sentence(e *gqlerror.Error) string {
+	said := e.Message
+	switch code := e.Extensions["code"]; {
+	case code == errcode.ParseFailed:
+		said = "The query cannot be read: " + said
+	case code == "COMPLEXITY_LIMIT_EXCEEDED":
+		said = "The query asks for too much at once: " + said
+	case len(e.Path) > 1 && e.Path[0] == ast.PathName("variable"):
+		said = "The variable " + e.Path[1:].String() + ": " + said
+	}
+	if said = shortened(said); strings.TrimRight(said, ".?…") == said {
+		said += "."
+	}
+	return said
 }
 
 func coded(e *gqlerror.Error, code paidaction.Code, message string) *gqlerror.Error {

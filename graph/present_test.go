@@ -71,6 +71,36 @@ func TestPanics(t *testing.T) {
 	}
 }
 
+// What is wrong with the query itself is said in a whole sentence, too: of a variable which one it is, of several
+// operations that one has to be chosen.
+func TestFaultsOfAQueryAreSaidInSentences(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	for _, c := range []struct{ body, code, message string }{
+		{`{}`, "GRAPHQL_VALIDATION_FAILED", "The request has no operation."},
+		{`{"query": "{ me { user }"}`, "GRAPHQL_PARSE_FAILED", "The query cannot be read: Expected Name, found <EOF>."},
+		{`{"query": "{ ` + strings.Repeat("__typename ", 2000) + `}"}`, "GRAPHQL_PARSE_FAILED", "The query cannot be read: exceeded token limit of 2000."},
+		{`{"query": "{ items(first: 100) { nodes { comments(first: 100) { nodes { id } } } } }"}`, "COMPLEXITY_LIMIT_EXCEEDED",
+			"The query asks for too much at once: operation has complexity 20201, which exceeds the limit of 10000."},
+		{`{"query": "{ item(id: 1.5) { id } }"}`, "GRAPHQL_VALIDATION_FAILED", "ID cannot represent a non-string and non-integer value: 1.5."},
+		{`{"query": "query($n: Int!) { items(first: $n) { next } }"}`, "GRAPHQL_VALIDATION_FAILED", "The variable n: must be defined."},
+		{`{"query": "query($n: [ID!]) { itemPriceMsat(uploads: $n) }", "variables": {"n": ["1", true]}}`, "GRAPHQL_VALIDATION_FAILED", "The variable n[1]: cannot use bool as ID."},
+		{`{"query": "query A { __typename } query B { __typename }"}`, "GRAPHQL_VALIDATION_FAILED", "The query has several operations: say in operationName which is meant."},
+		{`{"query": "query A { __typename }", "operationName": "B"}`, "GRAPHQL_VALIDATION_FAILED", "operationName asks for an operation that the query does not have: B."},
+		{`{"query": "query A { __typename }", "operationName": "` + strings.Repeat("B", 1000) + `"}`, "GRAPHQL_VALIDATION_FAILED",
+			"operationName asks for an operation that the query does not have: " + strings.Repeat("B", 434) + "…"},
+	} {
+		for range 2 { // the second time the query is known
+			if r := a.Post("", c.body); r.code() != c.code || r.Errors[0].Message != c.message {
+				t.Errorf("%.100s: %.300s, want %s %s", c.body, r.Raw, c.code, c.message)
+			}
+		}
+	}
+	if r := a.Post("", `{"query": "query A { __typename } query B { me { user { id } } }", "operationName": "B"}`); r.code() != "" {
+		t.Errorf("%s", r.Raw)
+	}
+}
+
 // The playground comes from the binary, and loads nothing from elsewhere.
 func TestPlayground(t *testing.T) {
 	t.Parallel()
