@@ -47,6 +47,7 @@ func (g gate) MutateOperationContext(ctx context.Context, op *graphql.OperationC
 	}
 	sizes := measure{spread: map[string]size{}, needs: map[string]bool{}}
 	root := sizes.of(op.Operation.SelectionSet)
+	asker := sessionOf(ctx)
 	switch {
 	case sizes.introspects && !g.Development:
 		return refusal(errcode.ValidationFailed, "The schema is not shown here; it is in schema.graphql.")
@@ -56,6 +57,8 @@ func (g gate) MutateOperationContext(ctx context.Context, op *graphql.OperationC
 		return refusal(string(codeQueryLimit), "A request can ask for at most %d top-level fields.", g.Limits.Queries)
 	case op.Operation.Operation == ast.Mutation && root.own > g.Limits.Mutations:
 		return refusal(string(codeMutationLimit), "A request can have at most %d mutations.", g.Limits.Mutations)
+	case op.Operation.Operation == ast.Subscription && asker.slots == nil && asker.line.cut == nil:
+		return refusal(string(paidaction.CodeInvalidInput), "Subscribe over a websocket, or by POST with the header Accept: text/event-stream.")
 	case op.Operation.Operation == ast.Subscription && len(graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})) != 1:
 		return refusal(errcode.ValidationFailed, "A subscription follows one thing: ask for exactly one field, and do not skip it.")
 	}

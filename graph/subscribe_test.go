@@ -98,6 +98,17 @@ func TestASubscriptionFollowsOneThing(t *testing.T) {
 	}
 }
 
+// A request that could be answered only once is no subscription: whoever forgot to ask for events would wait in vain.
+func TestASubscriptionNeedsAnAnswerThatGoesOn(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	payer := a.Person("payer", 0, 0)
+	v, _, _ := a.holdPost(payer, "followed")
+	if r := a.Do(payer, follow, v); r.code() != "INVALID_INPUT" || !strings.Contains(r.Errors[0].Message, "Accept: text/event-stream") {
+		t.Errorf("%s", r.Raw)
+	}
+}
+
 // Others can neither follow an action nor learn that it exists.
 func TestSubscriptionOfOthers(t *testing.T) {
 	t.Parallel()
