@@ -21,6 +21,7 @@ import (
 // Why a websocket is closed. The codes are the protocol's or, where it has none, those of RFC 6455. The reason is one
 // of our codes.
 const (
+	closeGoingAway       = 1001
 	closeTryAgainLater   = 1013
 	closeBadRequest      = 4400
 	closeUnauthorized    = 4401
@@ -219,10 +220,14 @@ func (c *checkedConn) WriteJSON(v any) error {
 }
 
 // WriteClose implements transport.WebsocketConn. Before anything was said, gqlgen closes only because that took too
-// long, with a code that is not the protocol's.
+// long, with a code that is not the protocol's. Later it closes of itself only because we shut down, and calls that
+// normal: after a normal end, some clients do not come back.
 func (c *checkedConn) WriteClose(status int, reason string) error {
-	if status == transport.WebsocketCloseProtocolError && !c.begun.Load() {
+	switch {
+	case status == transport.WebsocketCloseProtocolError && !c.begun.Load():
 		status, reason = closeInitTimeout, string(codeTimeLimit)
+	case status == transport.WebsocketCloseNormalClosure:
+		status, reason = closeGoingAway, string(paidaction.CodeTryAgain)
 	}
 	return c.boundedConn.WriteClose(status, reason)
 }

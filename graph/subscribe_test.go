@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -343,8 +344,8 @@ func TestMalformedMessages(t *testing.T) {
 	s.WantClosed("a key that cannot be looked up", "1013 INTERNAL")
 }
 
-// Shutting down ends every subscription without calling it complete, so that clients ask again. It leaves no goroutine
-// behind. Not parallel: it counts goroutines.
+// Shutting down ends every subscription without calling it complete, and no connection as if all was said, so that
+// clients ask again. It leaves no goroutine behind. Not parallel: it counts goroutines.
 func TestShutdown(t *testing.T) {
 	a := serve(t)
 	payer := a.Person("payer", 0, 0)
@@ -372,6 +373,10 @@ func TestShutdown(t *testing.T) {
 	for {
 		m, err := s.read()
 		if err != nil {
+			var end websocket.CloseError
+			if errors.As(err, &end); end.Code != websocket.StatusGoingAway || end.Reason != "TRY_AGAIN" {
+				t.Errorf("it is closed by %v", err)
+			}
 			break
 		}
 		t.Errorf("it is told %+v", m)
