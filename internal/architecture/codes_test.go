@@ -40,3 +40,34 @@ func TestEveryCodeIsExplained(t *testing.T) {
 		t.Errorf("declared are\n%s\nexplained are\n%s", strings.Join(known, " "), strings.Join(told, " "))
 	}
 }
+
+var (
+	mutationDeclared = regexp.MustCompile(`(?ms)^  (\w+)(?:\(.*?\))?: [^@]*?((?: @\w+\(.*?\))+)$`)
+	mutationTold     = regexp.MustCompile("`([a-z]+(?:[A-Z][a-z]+)*)`")
+)
+
+// docs/api.md says of every mutation what to do when its answer is lost, of those that cost money together.
+func TestEveryLostAnswerIsExplained(t *testing.T) {
+	t.Parallel()
+	_, schema, _ := strings.Cut(read(t, "schema.graphql"), "type Mutation {")
+	schema, _, _ = strings.Cut(schema, "\n}")
+	_, table, _ := strings.Cut(read(t, "docs/api.md"), "## When an answer is lost")
+	table, _, _ = strings.Cut(table, "##")
+	told := map[string]bool{}
+	for row := range strings.Lines(table) {
+		if strings.HasPrefix(row, "| ") {
+			for _, m := range mutationTold.FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
+				told[m[1]] = true
+			}
+		}
+	}
+	declared := mutationDeclared.FindAllStringSubmatch(schema, -1)
+	if len(declared) < 30 {
+		t.Errorf("only %d mutations are found", len(declared))
+	}
+	for _, m := range declared {
+		if paying := strings.Contains(m[2], "@pays"); !paying && !told[m[1]] {
+			t.Errorf("nothing is said of %s", m[1])
+		}
+	}
+}

@@ -5268,9 +5268,11 @@ type Query {
   the price is computed again when you write it.
   """
   itemPriceMsat(parent: ID, territory: String, boost: Sats, uploads: [ID!]): Msat! @needs(scope: READ)
+  "Null if none has this name, or you may not see it yet."
   territory(name: String!): Territory @needs(scope: READ)
   "All territories by name, stopped ones included. after is a name, as next gives it."
   territories(first: Int! = 20, after: String): TerritoryPage! @needs(scope: READ)
+  "Null if nobody has this name."
   user(name: String!): User @needs(scope: READ)
   "What is in the rewards pool now, in msat."
   rewardsMsat: Assets! @needs(scope: READ)
@@ -5288,7 +5290,10 @@ type Query {
 }
 
 type Subscription {
-  "The action as it is now, and again after each change until it has ended. Changes in quick succession may arrive as one."
+  """
+  The action as it is now, and again after each change until it has ended; where the service itself tries it again, until the next attempt is
+  known. Changes in quick succession may arrive as one.
+  """
   paidActionUpdated(id: ID!, secret: String): PaidAction! @needs(scope: READ)
 }
 
@@ -5512,7 +5517,7 @@ type ItemEdit {
   createdAt: Time!
 }
 
-"A file. Send it as the body of POST /uploads, which answers with its id."
+"A file. Send it as the body of POST /uploads, with its Content-Type; the answer has its id."
 type Upload {
   id: ID!
   "The path of the file at this service."
