@@ -2,6 +2,8 @@ package graph_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,6 +90,47 @@ func TestAPingIsAnsweredAtAnyTime(t *testing.T) {
 		var m message
 		if err := wsjson.Read(a.Ctx, s.conn, &m); err != nil || string(m.Payload) != payload || m.Type == "ping" {
 			t.Fatalf("after %s: %+v %s, %v", said, m, m.Payload, err)
+		}
+	}
+}
+
+// handshake is the header of a request that opens a websocket.
+func handshake() http.Header {
+	return http.Header{"Connection": {"keep-alive, Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"},
+		"Sec-Websocket-Protocol": {"graphql-transport-ws"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}}
+}
+
+// A handshake that is none is refused like any other request: with one answer, and a code.
+func TestAHandshakeThatIsNone(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	for what, change := range map[string]func(http.Header){
+		"a proxy that keeps Connection":  func(h http.Header) { h.Del("Connection") },
+		"no version":                     func(h http.Header) { h.Del("Sec-WebSocket-Version") },
+		"an old version":                 func(h http.Header) { h.Set("Sec-WebSocket-Version", "8") },
+		"no key":                         func(h http.Header) { h.Del("Sec-WebSocket-Key") },
+		"a key that is too short":        func(h http.Header) { h.Set("Sec-WebSocket-Key", "c2hvcnQ=") },
+		"two keys":                       func(h http.Header) { h.Add("Sec-WebSocket-Key", h.Get("Sec-WebSocket-Key")) },
+		"nothing wrong":                  func(h http.Header) {},
+		"nothing wrong, asks for events": func(h http.Header) { h.Set("Accept", "text/event-stream") },
+	} {
+		req, err := http.NewRequestWithContext(a.Ctx, http.MethodGet, a.URL+"/graphql", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = handshake()
+		change(req.Header)
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if strings.HasPrefix(what, "nothing wrong") {
+			if resp.StatusCode != http.StatusSwitchingProtocols {
+				t.Errorf("%s: %d", what, resp.StatusCode)
+			}
+		} else if r := a.Send(req); r.Status != http.StatusBadRequest || r.code() != "INVALID_INPUT" {
+			t.Errorf("%s: %d %s", what, r.Status, r.Raw)
 		}
 	}
 }

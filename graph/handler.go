@@ -199,7 +199,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.line.ending, s.line.gone = r.Context().Done(), gone
 	}
 	r = r.WithContext(withSession(r.Context(), s))
-	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+	if !websocket && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		ctx, cut := context.WithCancel(r.Context())
 		defer cut()
 		r, s.line.cut = r.WithContext(ctx), cut

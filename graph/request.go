@@ -2,6 +2,7 @@ package graph
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -92,9 +93,11 @@ const subprotocol = "graphql-transport-ws"
 // checkUpgrade lets in websockets that speak our one protocol: from pages of our own origin or of an allowed one, and
 // from programs, which have no origin.
 func (d *door) checkUpgrade(r *http.Request) error {
-	offered := strings.Split(strings.Join(r.Header.Values("Sec-WebSocket-Protocol"), ","), ",")
-	speaks := slices.ContainsFunc(offered, func(p string) bool { return strings.TrimSpace(p) == subprotocol })
-	if r.Method != http.MethodGet || !speaks {
+	if !isHandshake(r) {
+		return refused(http.StatusBadRequest, paidaction.CodeInvalidInput,
+			"This does not open a websocket. A proxy in front of this service has to speak HTTP/1.1 with it, and pass on Upgrade and Connection.")
+	}
+	if !lists(r.Header, "Sec-WebSocket-Protocol", subprotocol) {
 		return refused(http.StatusBadRequest, paidaction.CodeInvalidInput, "Open a websocket with the protocol "+subprotocol+".")
 	}
 	r.Header.Set("Sec-WebSocket-Protocol", subprotocol)
@@ -106,6 +109,25 @@ func (d *door) checkUpgrade(r *http.Request) error {
 		return nil
 	}
 	return refused(http.StatusForbidden, paidaction.CodeForbidden, "Pages from other sites may not open a websocket here.")
+}
+
+// isHandshake reports whether a request opens a websocket. What does not would get two answers: the library's, and
+// gqlgen's without a code.
+func isHandshake(r *http.Request) bool {
+	keys := r.Header.Values("Sec-WebSocket-Key")
+	if r.Method != http.MethodGet || !r.ProtoAtLeast(1, 1) || !lists(r.Header, "Connection", "Upgrade") ||
+		r.Header.Get("Sec-WebSocket-Version") != "13" || len(keys) != 1 {
+		return false
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(keys[0]))
+	return err == nil && len(key) == 16
+}
+
+// lists reports whether a header that is a list has this value.
+func lists(h http.Header, name, value string) bool {
+	return slices.ContainsFunc(strings.Split(strings.Join(h.Values(name), ","), ","), func(v string) bool {
+		return strings.EqualFold(strings.TrimSpace(v), value)
+	})
 }
 
 // clientAddress is where a request comes from. Trusted proxies are believed, from the nearest outwards, up to the first

@@ -242,9 +242,9 @@ func TestWebsocketDoor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Upgrade", "websocket")
+	req.Header = handshake()
 	req.Header.Set("Sec-WebSocket-Protocol", "graphql-ws")
-	if r := a.Send(req); r.Status != http.StatusBadRequest || r.code() != "INVALID_INPUT" {
+	if r := a.Send(req); r.Status != http.StatusBadRequest || r.code() != "INVALID_INPUT" || !strings.Contains(r.Raw, "graphql-transport-ws") {
 		t.Errorf("an old protocol: %d %s", r.Status, r.Raw)
 	}
 
