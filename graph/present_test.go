@@ -85,6 +85,7 @@ func TestFaultsOfAQueryAreSaidInSentences(t *testing.T) {
 		{`{"query": "{ item(id: 1.5) { id } }"}`, "GRAPHQL_VALIDATION_FAILED", "ID cannot represent a non-string and non-integer value: 1.5."},
 		{`{"query": "query($n: Int!) { items(first: $n) { next } }"}`, "GRAPHQL_VALIDATION_FAILED", "The variable n: must be defined."},
 		{`{"query": "query($n: [ID!]) { itemPriceMsat(uploads: $n) }", "variables": {"n": ["1", true]}}`, "GRAPHQL_VALIDATION_FAILED", "The variable n[1]: cannot use bool as ID."},
+		{`{"query": "query($n: Sats) { itemPriceMsat(boost: $n) }", "variables": {"n": "10"}}`, "INVALID_AMOUNT", "An amount in sats is a whole number, written without quotes."},
 		{`{"query": "query A { __typename } query B { __typename }"}`, "GRAPHQL_VALIDATION_FAILED", "The query has several operations: say in operationName which is meant."},
 		{`{"query": "query A { __typename }", "operationName": "B"}`, "GRAPHQL_VALIDATION_FAILED", "operationName asks for an operation that the query does not have: B."},
 		{`{"query": "query A { __typename }", "operationName": "` + strings.Repeat("B", 1000) + `"}`, "GRAPHQL_VALIDATION_FAILED",

@@ -53,7 +53,7 @@ func MarshalSats(sats int64) graphql.Marshaler { return graphql.MarshalInt64(sat
 func UnmarshalSats(v any) (int64, error) {
 	sats, err := strconv.ParseInt(digits(v), 10, 64)
 	if err != nil {
-		return 0, paidaction.Errorf(paidaction.CodeInvalidAmount, "An amount is a whole number of sats.")
+		return 0, paidaction.Errorf(paidaction.CodeInvalidAmount, "An amount in sats is a whole number, written without quotes.")
 	}
 	return sats, nil
 }
