@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -91,7 +93,7 @@ func (w *world) upload(r *request, files int) {
 	}
 }
 
-func (r *request) fileIDs() []int64 { return sortedKeys(r.files) }
+func (r *request) fileIDs() []int64 { return slices.Sorted(maps.Keys(r.files)) }
 
 // prepare makes the arguments, and sends the request.
 func (w *world) prepare(r *request) {
@@ -273,7 +275,7 @@ func (w *world) cancelUnanswered(r *request) {
 	if len(r.ids) > 0 {
 		return // it was answered
 	}
-	for _, id := range sortedKeys(w.open) {
+	for _, id := range slices.Sorted(maps.Keys(w.open)) {
 		if w.open[id] && w.labels[id] == r.label {
 			w.cancel(r, id)
 			return

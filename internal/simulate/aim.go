@@ -101,18 +101,12 @@ func (a *aim) heldOff() string {
 	return ""
 }
 
-// flowOfMethod is the flow that each method leads to.
-var flowOfMethod = map[paidaction.Method]paidaction.Flow{
-	paidaction.FeeCredit: paidaction.FlowBalance, paidaction.RewardSats: paidaction.FlowBalance, paidaction.Optimistic: paidaction.FlowOptimistic,
-	paidaction.Pessimistic: paidaction.FlowPessimistic, paidaction.P2P: paidaction.FlowWrapped, paidaction.Outgoing: paidaction.FlowOutgoing,
-}
-
 // bend changes an act so that it heads for a step.
 func (a *act) bend(to *aim, r *rand.Rand, people int) {
 	var ways []*act
 	for _, k := range kinds {
 		for _, m := range k.methods {
-			if flowOfMethod[m] == to.step.Flow && to.suits(k) {
+			if m.Flow() == to.step.Flow && to.suits(k) {
 				ways = append(ways, &act{kind: k, method: m})
 			}
 		}

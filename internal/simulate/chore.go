@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -42,14 +43,8 @@ func (w *world) chores() []chore {
 	all := []chore{
 		{name: "sweeps the overdue", every: 50 * time.Second, do: func(ctx context.Context, p *process) error { p.worker.SweepOverdue(ctx); return nil }},
 		{name: "sweeps", every: 2 * time.Minute, do: func(ctx context.Context, p *process) error { p.worker.Sweep(ctx); return nil }},
-		{name: "folds balances", every: 4 * time.Minute, do: func(ctx context.Context, p *process) error {
-			p.worker.Fold(ctx, worker.Fold{Name: "balances", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return ledger.Fold(ctx, q, foldPage) }})
-			return nil
-		}},
-		{name: "folds items", every: 4 * time.Minute, do: func(ctx context.Context, p *process) error {
-			p.worker.Fold(ctx, worker.Fold{Name: "items", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return community.FoldItems(ctx, q, foldPage) }})
-			return nil
-		}},
+		folds("balances", ledger.Fold),
+		folds("items", community.FoldItems),
 		{name: expiresBoosts, every: 4 * time.Minute, twice: 0.3, do: w.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
 			_, err := community.ExpireBoosts(ctx, q, now, foldPage)
 			return err
@@ -77,10 +72,15 @@ func (w *world) chores() []chore {
 			chore{name: "compares " + node, every: 90 * time.Second, do: func(ctx context.Context, p *process) error { return p.relay.Audit(ctx, node, p.engine.Drive) }},
 			chore{name: "works for " + node, every: 90 * time.Second, do: func(ctx context.Context, p *process) error { relayAll(ctx, p, node); return nil }})
 	}
-	return append(all, chore{name: "folds polls", every: 4 * time.Minute, do: func(ctx context.Context, p *process) error {
-		p.worker.Fold(ctx, worker.Fold{Name: "polls", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return community.FoldPolls(ctx, q, foldPage) }})
+	return append(all, folds("polls", community.FoldPolls))
+}
+
+// folds is a chore that folds sums.
+func folds(what string, fold func(ctx context.Context, q *db.Queries, page int32) (int, error)) chore {
+	return chore{name: "folds " + what, every: 4 * time.Minute, do: func(ctx context.Context, p *process) error {
+		p.worker.Fold(ctx, worker.Fold{Name: what, Fold: func(ctx context.Context, q *db.Queries) (int, error) { return fold(ctx, q, foldPage) }})
 		return nil
-	}})
+	}}
 }
 
 // inTx is a chore that is one transaction.
@@ -244,7 +244,7 @@ func (w *world) jump(d time.Duration) {
 	d = d.Truncate(time.Second)
 	w.tell(nil, "the clocks jump by %s", d)
 	w.jumped += d
-	for _, id := range sortedKeys(w.jobs) {
+	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
 		w.schedule(w.jobs[id], w.jobs[id].at)
 	}
 	w.network.Tick()

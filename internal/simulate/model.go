@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
@@ -166,7 +168,7 @@ func (m *model) check() {
 		w.violate("model", "%v", err)
 		return
 	}
-	for _, id := range sortedKeys(found) {
+	for _, id := range slices.Sorted(maps.Keys(found)) {
 		if found[id] != m.balances[id] {
 			w.violate("balance", "account %d holds %d msat, and should hold %d", id, found[id], m.balances[id])
 		}

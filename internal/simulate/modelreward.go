@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -132,7 +133,7 @@ func (m *model) winners(day time.Time) ([]reward, error) {
 		}
 	}
 	var all []reward
-	for _, user := range sortedKeys(gained) {
+	for _, user := range slices.Sorted(maps.Keys(gained)) {
 		if gained[user] > 0 {
 			all = append(all, reward{user: user, micros: gained[user]})
 		}

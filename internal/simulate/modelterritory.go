@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ func (m *model) checkTerritories() error {
 		}
 	}
 	var handed []simdb.TransfersRow
-	for _, name := range sortedNames(m.territories) {
+	for _, name := range slices.Sorted(maps.Keys(m.territories)) {
 		slices.SortFunc(m.territories[name], func(a, b *attempt) int { return cmp.Compare(a.last, b.last) })
 		for _, a := range m.territories[name] {
 			before := want[name]

@@ -131,22 +131,23 @@ func (n remote) later(f *fiber, method string, until time.Time, bounded bool, do
 	})
 }
 
-// OpenInvoice implements paidaction.Node.
-func (n remote) OpenInvoice(ctx context.Context, r paidaction.InvoiceRequest) (bolt11 string, err error) {
-	err = n.call(ctx, "OpenInvoice", simnode.ErrDuplicate, func(ctx context.Context) (err error) {
-		bolt11, err = n.node.OpenInvoice(ctx, r)
+// asked makes one call that has an answer.
+func asked[T any](ctx context.Context, n remote, method string, denied error, do func(ctx context.Context) (T, error)) (answer T, err error) {
+	err = n.call(ctx, method, denied, func(ctx context.Context) (err error) {
+		answer, err = do(ctx)
 		return err
 	})
-	return bolt11, err
+	return answer, err
+}
+
+// OpenInvoice implements paidaction.Node.
+func (n remote) OpenInvoice(ctx context.Context, r paidaction.InvoiceRequest) (string, error) {
+	return asked(ctx, n, "OpenInvoice", simnode.ErrDuplicate, func(ctx context.Context) (string, error) { return n.node.OpenInvoice(ctx, r) })
 }
 
 // LookupInvoice implements paidaction.Node.
-func (n remote) LookupInvoice(ctx context.Context, h paidaction.Hash) (inv paidaction.NodeInvoice, err error) {
-	err = n.call(ctx, "LookupInvoice", paidaction.ErrInvoiceNotFound, func(ctx context.Context) (err error) {
-		inv, err = n.node.LookupInvoice(ctx, h)
-		return err
-	})
-	return inv, err
+func (n remote) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidaction.NodeInvoice, error) {
+	return asked(ctx, n, "LookupInvoice", paidaction.ErrInvoiceNotFound, func(ctx context.Context) (paidaction.NodeInvoice, error) { return n.node.LookupInvoice(ctx, h) })
 }
 
 // SettleInvoice implements paidaction.Node.
@@ -160,57 +161,33 @@ func (n remote) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
 }
 
 // Chain implements paidaction.Node.
-func (n remote) Chain(ctx context.Context) (c paidaction.Chain, err error) {
-	err = n.call(ctx, "Chain", nil, func(ctx context.Context) (err error) {
-		c, err = n.node.Chain(ctx)
-		return err
-	})
-	return c, err
+func (n remote) Chain(ctx context.Context) (paidaction.Chain, error) {
+	return asked(ctx, n, "Chain", nil, n.node.Chain)
 }
 
 // DecodeInvoice implements paidaction.SendingNode.
-func (n remote) DecodeInvoice(ctx context.Context, bolt11 string) (inv paidaction.Bolt11, err error) {
-	err = n.call(ctx, "DecodeInvoice", nil, func(ctx context.Context) (err error) {
-		inv, err = n.node.DecodeInvoice(ctx, bolt11)
-		return err
-	})
-	return inv, err
+func (n remote) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
+	return asked(ctx, n, "DecodeInvoice", nil, func(ctx context.Context) (paidaction.Bolt11, error) { return n.node.DecodeInvoice(ctx, bolt11) })
 }
 
 // EstimateRoute implements paidaction.SendingNode.
-func (n remote) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (found paidaction.Route, err error) {
-	err = n.call(ctx, "EstimateRoute", nil, func(ctx context.Context) (err error) {
-		found, err = n.node.EstimateRoute(ctx, r)
-		return err
-	})
-	return found, err
+func (n remote) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (paidaction.Route, error) {
+	return asked(ctx, n, "EstimateRoute", nil, func(ctx context.Context) (paidaction.Route, error) { return n.node.EstimateRoute(ctx, r) })
 }
 
 // Sendable implements paidaction.SendingNode.
-func (n remote) Sendable(ctx context.Context) (m paidaction.Msat, err error) {
-	err = n.call(ctx, "Sendable", nil, func(ctx context.Context) (err error) {
-		m, err = n.node.Sendable(ctx)
-		return err
-	})
-	return m, err
+func (n remote) Sendable(ctx context.Context) (paidaction.Msat, error) {
+	return asked(ctx, n, "Sendable", nil, n.node.Sendable)
 }
 
 // PublicKey implements paidaction.SendingNode.
-func (n remote) PublicKey(ctx context.Context) (key string, err error) {
-	err = n.call(ctx, "PublicKey", nil, func(ctx context.Context) (err error) {
-		key, err = n.node.PublicKey(ctx)
-		return err
-	})
-	return key, err
+func (n remote) PublicKey(ctx context.Context) (string, error) {
+	return asked(ctx, n, "PublicKey", nil, n.node.PublicKey)
 }
 
 // Time implements paidaction.SendingNode.
-func (n remote) Time(ctx context.Context) (t time.Time, err error) {
-	err = n.call(ctx, "Time", nil, func(ctx context.Context) (err error) {
-		t, err = n.node.Time(ctx)
-		return err
-	})
-	return t, err
+func (n remote) Time(ctx context.Context) (time.Time, error) {
+	return asked(ctx, n, "Time", nil, n.node.Time)
 }
 
 // EachSettled implements paidaction.Node.
@@ -263,7 +240,10 @@ func (n remote) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(pa
 		over = n.world.ends(ctx)
 	}
 	err := n.call(ctx, "Pay", paidaction.ErrPaymentExists, func(ctx context.Context) error {
-		err := n.first(&first, func(see func(paidaction.PaymentUpdate) error) error { return n.node.Pay(ctx, r, see) })
+		err := n.node.Pay(ctx, r, func(u paidaction.PaymentUpdate) error { first = u; return errSeen })
+		if errors.Is(err, errSeen) {
+			err = nil
+		}
 		if err == nil {
 			n.world.mustBeHeld(first.Hash)
 			n.world.mustBeAlone(first.Hash, n.name)
@@ -278,23 +258,14 @@ func (n remote) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(pa
 
 // TrackPayment implements paidaction.SendingNode.
 func (n remote) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
-	var first paidaction.PaymentUpdate
 	err := n.call(ctx, "TrackPayment", n.unknown(h), func(ctx context.Context) error {
-		return n.first(&first, func(see func(paidaction.PaymentUpdate) error) error { return n.node.TrackPayment(ctx, h, see) })
+		_, err := paidaction.PresentPayment(ctx, n.node, h)
+		return err
 	})
 	if err != nil {
 		return err
 	}
 	return n.follow(ctx, h, never, on)
-}
-
-// first takes the first update of a stream.
-func (n remote) first(to *paidaction.PaymentUpdate, stream func(func(paidaction.PaymentUpdate) error) error) error {
-	err := stream(func(u paidaction.PaymentUpdate) error { *to = u; return errSeen })
-	if errors.Is(err, errSeen) {
-		return nil
-	}
-	return err
 }
 
 // unknown is what a node may temporarily say of a payment that it has. It must not deny a payment that can no longer be

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -157,16 +158,7 @@ func (s *Summary) cover(c coverage, out io.Writer) {
 	for _, p := range missing {
 		byStep[p.Step] = append(byStep[p.Step], string(p.Fault))
 	}
-	for _, step := range sortedNames(byStep) {
+	for _, step := range slices.Sorted(maps.Keys(byStep)) {
 		fmt.Fprintf(out, "never together: %s with %s\n", step, strings.Join(byStep[step], ", "))
 	}
-}
-
-func sortedNames[V any](all map[string]V) []string {
-	names := make([]string, 0, len(all))
-	for n := range all {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -1,9 +1,11 @@
 package simulate
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -100,7 +102,7 @@ func (ws *wallets) resolve(p *purse, inv *issued, takes bool) {
 // resolveAll ends all payments that hang.
 func (ws *wallets) resolveAll() {
 	for _, p := range ws.all {
-		for _, hash := range sortedHashes(p.issued) {
+		for _, hash := range slices.SortedFunc(maps.Keys(p.issued), func(a, b paidaction.Hash) int { return bytes.Compare(a[:], b[:]) }) {
 			inv := p.issued[hash]
 			ws.resolve(p, inv, inv.act == simnode.Splits || ws.world.chance.happens(0.5, fmt.Sprintf("purse %d at the end", p.id), int(hash[0])))
 		}

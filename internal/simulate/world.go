@@ -455,21 +455,3 @@ func said(err error) string {
 	}
 	return err.Error()
 }
-
-func sortedHashes[V any](all map[paidaction.Hash]V) []paidaction.Hash {
-	hashes := make([]paidaction.Hash, 0, len(all))
-	for h := range all {
-		hashes = append(hashes, h)
-	}
-	slices.SortFunc(hashes, func(a, b paidaction.Hash) int { return bytes.Compare(a[:], b[:]) })
-	return hashes
-}
-
-func sortedKeys[V any](all map[int64]V) []int64 {
-	keys := make([]int64, 0, len(all))
-	for k := range all {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
