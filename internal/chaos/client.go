@@ -1,9 +1,7 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/apiclient"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -32,56 +31,6 @@ type action struct {
 
 // fields are the fields requested of every action.
 const fields = ` { id kind state paymentMethod costMsat secret successorId invoice { bolt11 paymentHash } failure { code } }`
-
-// refusal is an answer that says no, and why.
-type refusal struct {
-	code    paidaction.Code
-	message string
-}
-
-func (r *refusal) Error() string { return string(r.code) + ": " + r.message }
-
-// ask runs an operation at one process and reads its one field. It got an answer if the error is nil or a *refusal;
-// with any other error it got none.
-func ask(ctx context.Context, through *http.Client, url, key string, into any, query string, variables map[string]any) error {
-	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/graphql", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	if key != "" {
-		request.Header.Set("Authorization", "Bearer "+key)
-	}
-	response, err := through.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode >= http.StatusInternalServerError {
-		return fmt.Errorf("%s answers %s", url, response.Status)
-	}
-	var answer struct {
-		Data   map[string]json.RawMessage
-		Errors []struct {
-			Message    string
-			Extensions struct{ Code paidaction.Code }
-		}
-	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return fmt.Errorf("%s breaks off: %w", url, err)
-	}
-	if len(answer.Errors) > 0 {
-		return &refusal{answer.Errors[0].Extensions.Code, answer.Errors[0].Message}
-	}
-	for _, field := range answer.Data {
-		return json.Unmarshal(field, into)
-	}
-	return errors.New(url + " answers nothing")
-}
 
 // unsettled are refusals after which an honest client repeats the request: nothing was done, or the outcome is unknown.
 var unsettled = map[paidaction.Code]bool{
@@ -114,9 +63,9 @@ func (p *person) do(ctx context.Context, into any, query string, variables map[s
 	p.line.asked.Add(1)
 	first := rand.IntN(len(p.line.urls))
 	for try := 0; ; try++ {
-		err := ask(ctx, p.line.http, p.line.urls[(first+try)%len(p.line.urls)], p.key, into, query, variables)
-		refused := (*refusal)(nil)
-		if err == nil || errors.As(err, &refused) && !unsettled[refused.code] {
+		err := apiclient.Ask(ctx, p.line.http, p.line.urls[(first+try)%len(p.line.urls)], p.key, into, query, variables)
+		refused := (*apiclient.Refusal)(nil)
+		if err == nil || errors.As(err, &refused) && !unsettled[refused.Code] {
 			return err
 		}
 		p.line.repeated.Add(1)

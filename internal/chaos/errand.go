@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/apiclient"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -153,8 +154,8 @@ func (c *crowd) run(ctx context.Context, p *person, e errand, variables map[stri
 	c.book.asks(p, e.name, key)
 	var a action
 	err := p.do(ctx, &a, e.mutation, variables)
-	if refused := (*refusal)(nil); errors.As(err, &refused) {
-		c.book.refused(key, refused.code)
+	if refused := (*apiclient.Refusal)(nil); errors.As(err, &refused) {
+		c.book.refused(key, refused.Code)
 	}
 	if err != nil {
 		return a, err

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/apiclient"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -51,7 +52,7 @@ func (c *crowd) follow(ctx context.Context, p *person, a action, m manner) (acti
 // again begins the next attempt. If an answer was lost, that attempt exists already.
 func (c *crowd) again(ctx context.Context, p *person, a action, secret string) (action, error) {
 	next, err := p.retry(ctx, a.ID, secret)
-	if refused := (*refusal)(nil); errors.As(err, &refused) {
+	if refused := (*apiclient.Refusal)(nil); errors.As(err, &refused) {
 		return p.look(ctx, a.ID, secret)
 	}
 	if err == nil { // the earlier attempt is history now

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/apiclient"
 	"github.com/a-seed-a7aed72f/holdfast/internal/freeport"
 	"github.com/a-seed-a7aed72f/holdfast/internal/stack"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
@@ -114,7 +115,7 @@ var probes = &http.Client{Timeout: probeTimeout, Transport: &http.Transport{Disa
 // answers asks a process that serves the API for something that only the database knows.
 func answers(ctx context.Context, url string) error {
 	var feed struct{ Nodes []struct{ ID string } }
-	return ask(ctx, probes, url, "", &feed, `{ items(first: 1) { nodes { id } } }`, nil)
+	return apiclient.Ask(ctx, probes, url, "", &feed, `{ items(first: 1) { nodes { id } } }`, nil)
 }
 
 // healthy asks a process without the API whether it lives. It answers only once it has reached its database.

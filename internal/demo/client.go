@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/apiclient"
 )
 
 // client speaks GraphQL to the service as one person: signed in with a key, or anonymous without one.
@@ -61,56 +62,9 @@ const fields = ` { id state paymentMethod secret successorId invoice { bolt11 pa
 // itemFields are fields, and the item that was made.
 var itemFields = strings.TrimSuffix(fields, "}") + ` result { item { id } } }`
 
-// codeError is a refusal by the API.
-type codeError struct{ code, message string }
-
-func (e codeError) Error() string { return e.code + ": " + e.message }
-
-type response struct {
-	Data   map[string]json.RawMessage `json:"data"`
-	Errors []struct {
-		Message    string `json:"message"`
-		Extensions struct {
-			Code string `json:"code"`
-		} `json:"extensions"`
-	} `json:"errors"`
-}
-
-// result reads the one field that every operation here requests.
-func (r response) result(into any) error {
-	if len(r.Errors) > 0 {
-		return codeError{r.Errors[0].Extensions.Code, r.Errors[0].Message}
-	}
-	for _, raw := range r.Data {
-		return json.Unmarshal(raw, into)
-	}
-	return errors.New("the service answered nothing")
-}
-
 // do runs an operation with variables and reads its one field into a value.
 func (c client) do(ctx context.Context, into any, query string, variables map[string]any) error {
-	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/graphql", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	if c.key != "" {
-		request.Header.Set("Authorization", "Bearer "+c.key)
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	var r response
-	if err := json.NewDecoder(answer.Body).Decode(&r); err != nil {
-		return fmt.Errorf("%s: %w", answer.Status, err)
-	}
-	return r.result(into)
+	return apiclient.Ask(ctx, http.DefaultClient, c.url, c.key, into, query, variables)
 }
 
 // act runs a mutation that returns an action.
@@ -163,12 +117,12 @@ func (c client) follow(ctx context.Context, a action, on func(action) (more bool
 				return err
 			}
 		case "next":
-			var r response
+			var answer apiclient.Answer
 			var now action
-			if err := json.Unmarshal(m.Payload, &r); err != nil {
+			if err := json.Unmarshal(m.Payload, &answer); err != nil {
 				return err
 			}
-			if err := r.result(&now); err != nil {
+			if err := answer.Field(&now); err != nil {
 				return err
 			}
 			if !on(now) {
@@ -199,7 +153,7 @@ func (c client) await(ctx context.Context, a action, states ...string) (action, 
 		case ctx.Err() != nil:
 			return last, fmt.Errorf("action %s is %s, not %s: %w", a.ID, last.State, strings.Join(states, " or "), context.Cause(ctx))
 		case err != nil:
-			if refused := (codeError{}); errors.As(err, &refused) {
+			if refused := (*apiclient.Refusal)(nil); errors.As(err, &refused) {
 				return last, err
 			}
 			if err := pause(ctx); err != nil {

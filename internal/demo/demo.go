@@ -15,6 +15,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/stack"
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
 
 // Flow is the outcome of one flow.
@@ -188,17 +189,7 @@ func (d *Demo) latency(ctx context.Context, s *Summary) error {
 // reconcile runs the operator's command.
 func (d *Demo) reconcile(ctx context.Context, s *Summary) error {
 	out, err := d.stack.ServiceCommand(ctx, "reconcile", "--json").Output()
-	var report struct {
-		OK         bool `json:"ok"`
-		Invariants []struct {
-			ID      int   `json:"id"`
-			Broken  int64 `json:"broken"`
-			Checked int64 `json:"checked"`
-			Breaks  []struct {
-				What string `json:"explanation"`
-			} `json:"breaks"`
-		} `json:"invariants"`
-	}
+	var report reconcile.Report
 	if jsonErr := json.Unmarshal(out, &report); jsonErr != nil {
 		return fmt.Errorf("reconcile: %w", errors.Join(err, jsonErr))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/apiclient"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
@@ -168,12 +169,12 @@ func withdrawTwice(ctx context.Context, d *Demo) (string, error) {
 				return
 			}
 			a, err := c.withdraw(ctx, bolt11, nil, 10)
-			if refused := (codeError{}); errors.As(err, &refused) {
+			if refused := (*apiclient.Refusal)(nil); errors.As(err, &refused) {
 				_, after, err := c.me(ctx)
 				if err == nil && before != after {
 					err = errors.New(back(before - after))
 				}
-				outcomes <- outcome{refused.code, err}
+				outcomes <- outcome{string(refused.Code), err}
 				return
 			}
 			if err != nil {
