@@ -14,14 +14,12 @@ import (
 // secret.
 const Tags = "autopilotrpc chainrpc invoicesrpc neutrinorpc peersrpc routerrpc signrpc walletrpc watchtowerrpc kvdb_postgres kvdb_sqlite lowscrypt"
 
-// BinEnvironment is the variable with the directory of programs that are already built.
-const BinEnvironment = "HOLDFAST_BIN"
-
-// Programs is a directory with btcd and lnd: the one that HOLDFAST_BIN names, else .holdfast/bin of this module, into
-// which they are built if need be. The first build takes minutes; one with nothing to do about two seconds. Programs
-// must be called from within the module, as tests are. The compiler's output goes to out.
-func Programs(ctx context.Context, out io.Writer) (string, error) {
-	if bin := os.Getenv(BinEnvironment); bin != "" {
+// Programs is a directory with btcd and lnd, and with further programs of this module: the one that HOLDFAST_BIN names, in
+// which make has built them all, else .holdfast/bin of this module, into which they are built if need be. The first
+// build takes minutes; one with nothing to do about two seconds. Programs must be called from within the module, as
+// tests are. The compiler's output goes to out.
+func Programs(ctx context.Context, out io.Writer, further ...string) (string, error) {
+	if bin := os.Getenv("HOLDFAST_BIN"); bin != "" {
 		return filepath.Abs(bin)
 	}
 	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
@@ -32,13 +30,13 @@ func Programs(ctx context.Context, out io.Writer) (string, error) {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return "", err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", Tags, "-o", bin+string(filepath.Separator),
-		"github.com/lightningnetwork/lnd/cmd/lnd", "github.com/btcsuite/btcd")
+	build := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-tags", Tags, "-o", bin + string(filepath.Separator),
+		"github.com/lightningnetwork/lnd/cmd/lnd", "github.com/btcsuite/btcd"}, further...)...)
 	// Without cgo no C compiler is needed on a fresh machine.
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stdout, build.Stderr = out, out
 	if err := build.Run(); err != nil {
-		return "", fmt.Errorf("build btcd and lnd: %w", err)
+		return "", fmt.Errorf("build the programs: %w", err)
 	}
 	return bin, nil
 }

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -34,17 +33,9 @@ type world struct {
 // programs is a directory with the service as it is now, btcd and lnd.
 func programs(t *testing.T) string {
 	t.Helper()
-	bin, err := devnet.Programs(t.Context(), os.Stderr)
+	bin, err := devnet.Programs(t.Context(), os.Stderr, "../../cmd/holdfast")
 	if err != nil {
 		t.Fatal(err)
-	}
-	if os.Getenv(devnet.BinEnvironment) != "" {
-		return bin // make has built all three
-	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "holdfast"), "../../cmd/holdfast")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the service: %v\n%s", err, out)
 	}
 	return bin
 }
