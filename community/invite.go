@@ -98,11 +98,7 @@ func (InviteGift) Describe(InviteGiftArgs) string { return "gift for a newcomer"
 
 // AfterPaid tells the inviter.
 func (InviteGift) AfterPaid(ctx context.Context, tx *paidaction.Tx, _ InviteGiftArgs, _ InviteGiftResult) error {
-	err := tx.DB.InsertNotifications(ctx, db.InsertNotificationsParams{Users: []int64{*tx.Payer}, Kind: "INVITE_REDEEMED", ActionID: tx.Action, At: tx.Now})
-	if err != nil {
-		return fmt.Errorf("insert the notification: %w", err)
-	}
-	return nil
+	return tell(ctx, tx, "INVITE_REDEEMED", nil, []int64{*tx.Payer})
 }
 
 var codePattern = regexp.MustCompile(`^[0-9a-f]{32}$`)

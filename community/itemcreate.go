@@ -259,11 +259,7 @@ func SweepFingerprints(ctx context.Context, q *db.Queries, now time.Time) (found
 
 // claimFingerprint refuses the same content by the same author within the window.
 func (ic ItemCreate) claimFingerprint(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, id int64) error {
-	var author int64
-	if tx.Payer != nil {
-		author = *tx.Payer
-	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", author, a.content()))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", orNobody(tx.Payer), a.content()))
 	n, err := tx.DB.ClaimFingerprint(ctx, db.ClaimFingerprintParams{Fingerprint: sum[:], ItemID: id,
 		Until: tx.Now.Add(ic.Settings.DuplicateWindow), At: tx.Now})
 	if err != nil {
@@ -428,6 +424,11 @@ func notify(ctx context.Context, tx *paidaction.Tx, kind string, item *int64, us
 	if len(users) == 0 {
 		return nil
 	}
+	return tell(ctx, tx, kind, item, users)
+}
+
+// tell tells people of an action, whoever did it.
+func tell(ctx context.Context, tx *paidaction.Tx, kind string, item *int64, users []int64) error {
 	err := tx.DB.InsertNotifications(ctx, db.InsertNotificationsParams{Users: users, Kind: kind, ActionID: tx.Action, ItemID: item, At: tx.Now})
 	if err != nil {
 		return fmt.Errorf("insert notifications: %w", err)

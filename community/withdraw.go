@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -94,9 +93,5 @@ func (Withdraw) Describe(a WithdrawArgs) string {
 
 // AfterPaid tells the payer.
 func (Withdraw) AfterPaid(ctx context.Context, tx *paidaction.Tx, _ WithdrawArgs, _ WithdrawResult) error {
-	err := tx.DB.InsertNotifications(ctx, db.InsertNotificationsParams{Users: []int64{*tx.Payer}, Kind: "WITHDRAWN", ActionID: tx.Action, At: tx.Now})
-	if err != nil {
-		return fmt.Errorf("insert the notification: %w", err)
-	}
-	return nil
+	return tell(ctx, tx, "WITHDRAWN", nil, []int64{*tx.Payer})
 }

@@ -215,12 +215,9 @@ func Lock(ctx context.Context, q *db.Queries, accounts ...Account) error {
 
 // Cover returns the balances, in msat, of the users who are to pay these amounts: exact where a balance does not
 // suffice, otherwise at least the amount. It locks nothing: the debit decides.
-func Cover(ctx context.Context, q *db.Queries, amounts map[Account]int64) (map[Account]int64, error) {
-	asked := db.BalancesToCoverParams{}
-	for _, a := range slices.Sorted(maps.Keys(amounts)) {
-		asked.Ids, asked.Msats = append(asked.Ids, int64(a)), append(asked.Msats, amounts[a])
-	}
-	rows, err := q.BalancesToCover(ctx, asked)
+func Cover(ctx context.Context, q *db.Queries, asked map[Account]int64) (map[Account]int64, error) {
+	all := amounts(slices.Sorted(maps.Keys(asked)), asked)
+	rows, err := q.BalancesToCover(ctx, db.BalancesToCoverParams{Ids: all.Ids, Msats: all.Msats})
 	if err != nil {
 		return nil, fmt.Errorf("read balances: %w", err)
 	}
