@@ -108,14 +108,13 @@ func (p *preparing) begin(receiver int64) (end func(), few bool) {
 // AfterPaid is.
 func (e *Engine) AfterFailed(ctx context.Context, id int64) error {
 	return e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
-		got, err := q.GetAction(ctx, id)
+		row, err := q.GetActionAlone(ctx, id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = ErrNoAction
 		}
 		if err != nil {
 			return fmt.Errorf("read action %d: %w", id, err)
 		}
-		row := got.PaidAction
 		if State(row.State) != Failed || e.Config.AfterFailed == nil {
 			return nil
 		}

@@ -55,18 +55,14 @@ const minAnonymous = 22
 func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	turn := e.queue(r.Caller.User) // before anything that takes time
 	defer turn.Leave()
-	def, ok := e.actions[r.Kind]
-	if !ok {
-		return nil, Errorf(CodeInvalidInput, "There is no such action.")
-	}
-	if r.Caller.User == nil && !def.Spec().Anonable {
-		return nil, Errorf(CodeUnauthenticated, "Sign in to do this.")
+	def, err := e.askedFor(r)
+	if err != nil {
+		return nil, err
 	}
 	a := &attempt{def: def, payer: r.Caller.User, most: r.MaxCost, number: 1, turn: turn, proof: e.proofBy(r.Caller)}
 	if a.payer == nil {
 		a.client = e.ClientHash(r.Caller.Client)
 	}
-	var err error
 	if a.args, err = normalize(def, r.Args); err != nil {
 		return nil, err
 	}
@@ -74,6 +70,18 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 		return nil, err
 	}
 	return e.answer(ctx, a, r.Method)
+}
+
+// askedFor is the action that a request is for, if its caller may ask for it.
+func (e *Engine) askedFor(r Request) (Definition, error) {
+	def, ok := e.actions[r.Kind]
+	if !ok {
+		return nil, Errorf(CodeInvalidInput, "There is no such action.")
+	}
+	if r.Caller.User == nil && !def.Spec().Anonable {
+		return nil, Errorf(CodeUnauthenticated, "Sign in to do this.")
+	}
+	return def, nil
 }
 
 // repeatable gives an attempt the key under which the request may be repeated, and the hash of what was asked. An empty

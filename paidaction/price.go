@@ -16,12 +16,9 @@ var errPriced = errors.New("the price is known")
 //
 // Errors: INVALID_INPUT, INVALID_AMOUNT and the refusals of the action's Cost; TRY_AGAIN.
 func (e *Engine) Price(ctx context.Context, r Request) (cost Msat, err error) {
-	def, ok := e.actions[r.Kind]
-	if !ok {
-		return 0, Errorf(CodeInvalidInput, "There is no such action.")
-	}
-	if r.Caller.User == nil && !def.Spec().Anonable {
-		return 0, Errorf(CodeUnauthenticated, "Sign in to do this.")
+	def, err := e.askedFor(r)
+	if err != nil {
+		return 0, err
 	}
 	args, err := encode(r.Args)
 	if err != nil {

@@ -61,18 +61,18 @@ type Invoice struct {
 func (e *Engine) Get(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
 	pa, err := e.get(ctx, id)
 	if errors.Is(err, ErrNoAction) {
-		return nil, errNoAction()
+		return nil, errNotYours()
 	}
 	if err != nil {
 		return nil, forCaller(err)
 	}
 	if !e.owns(c, pa.Payer, pa.Genesis) {
-		return nil, errNoAction()
+		return nil, errNotYours()
 	}
 	return e.withSecret(pa), nil
 }
 
-func errNoAction() *Error { return Errorf(CodeNotFound, "You have no such action.") }
+func errNotYours() *Error { return Errorf(CodeNotFound, "You have no such action.") }
 
 // List returns a page of the caller's own actions, newest first, those with ids below before. Anonymous callers have no
 // list: each of their secrets is for one action.

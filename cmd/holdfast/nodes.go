@@ -84,17 +84,13 @@ func health(ctx context.Context, e *environment, database *pgxpool.Pool) ([]pool
 	if err := s.dial(ctx); err != nil {
 		return nil, err
 	}
-	members := make([]pool.Member, len(s.clients))
-	for i, client := range s.clients {
-		members[i] = pool.Member{Name: client.Name(), Node: client, Slots: e.config.Slots(e.config.Nodes[i])}
-	}
 	silent := slog.New(slog.DiscardHandler) // the list says everything
 	locker, err := lock.New(lock.NewMemory(0), lock.Settings{Log: silent})
 	if err != nil {
 		return nil, err
 	}
 	defer locker.Close() // in this process alone: nothing is leased here
-	nodes, err := pool.New(pool.Config{Nodes: members, Locker: locker, Register: pool.NewRegister(database, time.Now).Reading(),
+	nodes, err := pool.New(pool.Config{Nodes: s.members(), Locker: locker, Register: pool.NewRegister(database, time.Now).Reading(),
 		Settings: e.config.Sending.Pool(), Log: silent})
 	if err != nil {
 		return nil, err

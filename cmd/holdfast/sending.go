@@ -91,11 +91,10 @@ func (s *service) openRelay(conflict func(code string)) (err error) {
 		Settings: settings, Conflict: conflict, Trace: worker.TraceRelay(s.traces, s.pool),
 		Rules: wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + 24}}
 	if s.config.Sends() {
-		members := make([]pool.Member, len(s.clients))
-		c.Places = make(map[string]int, len(s.clients))
-		for i, client := range s.clients {
-			members[i] = pool.Member{Name: client.Name(), Node: client, Slots: s.config.Slots(s.config.Nodes[i])}
-			c.Places[client.Name()] = members[i].Slots
+		members := s.members()
+		c.Places = make(map[string]int, len(members))
+		for _, m := range members {
+			c.Places[m.Name] = m.Slots
 		}
 		s.places, err = pool.New(pool.Config{Nodes: members, Locker: s.locker, Register: pool.NewRegister(s.pool, time.Now),
 			Settings: s.config.Sending.Pool(), Log: s.log, Metrics: pool.NewMetrics(s.registry)})
@@ -106,6 +105,15 @@ func (s *service) openRelay(conflict func(code string)) (err error) {
 	}
 	s.relay, err = relay.New(c)
 	return err
+}
+
+// members are the configured nodes, with the places at each, for the pool.
+func (s *service) members() []pool.Member {
+	all := make([]pool.Member, len(s.clients))
+	for i, client := range s.clients {
+		all[i] = pool.Member{Name: client.Name(), Node: client, Slots: s.config.Slots(s.config.Nodes[i])}
+	}
+	return all
 }
 
 // outgoing is the relay for the engine: if there is none, a plain nil and not a nil *relay.Relay.
