@@ -27,9 +27,7 @@ type scene struct {
 	until   paidaction.State
 }
 
-func zapBy(method paidaction.Method) func(*house) *paidaction.PaidAction {
-	return func(h *house) *paidaction.PaidAction { return h.zap(method) }
-}
+func zapByInvoice(h *house) *paidaction.PaidAction { return h.zap(paidaction.Optimistic) }
 
 // forwarded is a zap to a receiver who does so with the payment.
 func forwarded(act simnode.Act) func(*house) *paidaction.PaidAction {
@@ -131,10 +129,10 @@ func nothing(*house, *paidaction.PaidAction) {}
 // stories are those of each flow, one after the other in one house.
 var stories = map[string][]story{
 	"optimistic": {
-		{"paid", zapBy(paidaction.Optimistic), []scene{{paid, paidaction.Paid}}, "OPEN SETTLED"},
-		{"expired", zapBy(paidaction.Optimistic), []scene{{expired, paidaction.Failed}}, "CANCELED OPEN"},
-		{"cancelled", zapBy(paidaction.Optimistic), []scene{{cancelled, paidaction.Failed}}, "CANCELED OPEN"},
-		{"paid while cancelled", zapBy(paidaction.Optimistic), []scene{{paidMeanwhile, paidaction.Paid}}, "OPEN SETTLED"},
+		{"paid", zapByInvoice, []scene{{paid, paidaction.Paid}}, "OPEN SETTLED"},
+		{"expired", zapByInvoice, []scene{{expired, paidaction.Failed}}, "CANCELED OPEN"},
+		{"cancelled", zapByInvoice, []scene{{cancelled, paidaction.Failed}}, "CANCELED OPEN"},
+		{"paid while cancelled", zapByInvoice, []scene{{paidMeanwhile, paidaction.Paid}}, "OPEN SETTLED"},
 	},
 	"pessimistic": {
 		{"paid", donated, []scene{{paid, paidaction.Paid}}, "ACCEPTED OPEN SETTLED"},

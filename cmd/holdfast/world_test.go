@@ -181,14 +181,12 @@ func (s *server) await(what string, ok func() bool) {
 }
 
 // awaitReady waits until /readyz answers with this status.
-func (s *server) awaitReady(want int) (body string) {
+func (s *server) awaitReady(want int) {
 	s.t.Helper()
 	s.await(fmt.Sprint("/readyz with ", want), func() bool {
-		var status int
-		status, body = s.get("/readyz")
+		status, _ := s.get("/readyz")
 		return status == want
 	})
-	return body
 }
 
 // newNode starts a simulated LND that is reachable over TCP, and returns the setting that names it.

@@ -111,7 +111,7 @@ func TestRealNode(t *testing.T) {
 	}
 	t.Run("permissions", func(t *testing.T) { permissions(t, network) })
 	t.Run("overpaid", func(t *testing.T) { overpaid(w(t, nodes), network) })
-	t.Run("paid after our cancel", func(t *testing.T) { paidAfterCancel(w(t, racing{c, network}), network) })
+	t.Run("paid after our cancel", func(t *testing.T) { paidAfterCancel(w(t, racing{c, network})) })
 	t.Run("routes, money and clock", func(t *testing.T) { sends(t, c, network) })
 	t.Run("outer held and inner paid by one node", func(t *testing.T) { wrapped(t, c, network) })
 	t.Run("parts that are added by keysend", func(t *testing.T) { addedByKeysend(t, c, network) })
@@ -215,7 +215,7 @@ func (r racing) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
 	return r.Client.CancelInvoice(ctx, h)
 }
 
-func paidAfterCancel(w *enginetest.World, network *devnet.Network) {
+func paidAfterCancel(w *enginetest.World) {
 	author, payer := w.User("author", 100_000, 0), w.User("payer", 0, 0)
 	pa := w.Pay(payer, community.KindZap, community.ZapArgs{Item: w.Post(author, "a post"), Sats: 100}, paidaction.Optimistic)
 	got, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(payer), pa.ID)

@@ -13,11 +13,11 @@ import (
 )
 
 // use acquires with a place, in the background.
-func use(ctx context.Context, p *lock.Place, o lock.Options) <-chan Result {
+func use(ctx context.Context, p *lock.Place) <-chan Result {
 	done := make(chan Result, 1)
 	begun := time.Now()
 	go func() {
-		lease, err := p.Acquire(ctx, o)
+		lease, err := p.Acquire(ctx, lock.Options{})
 		done <- Result{lease, err, time.Since(begun)}
 	}()
 	return done
@@ -28,8 +28,8 @@ func use(ctx context.Context, p *lock.Place, o lock.Options) <-chan Result {
 func places(t *testing.T, s *suite) {
 	l, other := s.open(t, Patient), s.open(t, Patient)
 	first, second, third, fourth := l.Queue(s.key), l.Queue(s.key), l.Queue(" "+strings.ToUpper(s.key)), l.Queue(s.key)
-	late := use(t.Context(), fourth, lock.Options{})
-	middle := use(t.Context(), second, lock.Options{})
+	late := use(t.Context(), fourth)
+	middle := use(t.Context(), second)
 
 	// Neither has reached the store yet: the first may still want the lock. Other keys and other processes do not wait
 	// for it.
@@ -43,14 +43,14 @@ func places(t *testing.T, s *suite) {
 	_, err := l.Acquire(t.Context(), s.key, lock.Options{MaxWait: 50 * time.Millisecond})
 	mustBe(t, "the longest wait behind a place", err, lock.ErrTimeout)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancelled := use(ctx, l.Queue(s.key), lock.Options{})
+	cancelled := use(ctx, l.Queue(s.key))
 	cancel()
 	mustBe(t, "a cancelled wait behind a place", Wait(t, "its end", cancelled).Err, context.Canceled)
 	if len(middle)+len(late) > 0 {
 		t.Fatal("somebody overtook a place")
 	}
 
-	lease := got(t, "the lock", use(t.Context(), first, lock.Options{}))
+	lease := got(t, "the lock", use(t.Context(), first))
 	Queued(t, s.Strategy, s.key, 1) // the second waits; the third may not be there yet
 	first.Leave()                   // does nothing: the place was used
 	third.Leave()
@@ -65,12 +65,12 @@ func places(t *testing.T, s *suite) {
 		t.Error("two hold the lock")
 	}
 	// A place that was used or left counts as a new one at the end.
-	again, left := use(t.Context(), first, lock.Options{}), third
+	again, left := use(t.Context(), first), third
 	Queued(t, s.Strategy, s.key, 2)
 	Release(t, lease)
 	Release(t, got(t, "the lock for the fourth", late))
 	Release(t, got(t, "the lock with a used place", again))
-	Release(t, got(t, "the lock with a place that was left", use(t.Context(), left, lock.Options{})))
+	Release(t, got(t, "the lock with a place that was left", use(t.Context(), left)))
 
 	bad := l.Queue("no key")
 	_, err = bad.Acquire(t.Context(), lock.Options{})
@@ -93,7 +93,7 @@ func placesAtClose(t *testing.T, s *suite) {
 		t.Fatal(err)
 	}
 	place := l.Queue(s.key)
-	behind := use(t.Context(), l.Queue(s.key), lock.Options{})
+	behind := use(t.Context(), l.Queue(s.key))
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
