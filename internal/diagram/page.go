@@ -10,12 +10,12 @@ import (
 
 const introduction = `# The state machine
 
-An arrow is a transition, and its label is the fact that leads to it. In the first diagram the labels are the flows that have the
-transition. [paidaction/state.go](../paidaction/state.go) says what the states mean, [paidaction/machine.go](../paidaction/machine.go) what
-the facts mean.
+An arrow is a transition, and its label is the fact that leads to it. In the first diagram the labels are the flows that
+have the transition. [paidaction/state.go](../paidaction/state.go) says what the states mean,
+[paidaction/machine.go](../paidaction/machine.go) what the facts mean.
 
-This page is drawn from [paidaction/machine.go](../paidaction/machine.go) by ` + "`go run ./internal/diagram`" + ` (part of ` + "`make generate`" + `),
-and a test fails when the two differ. PostgreSQL refuses every transition that is not here
+This page is drawn from [paidaction/machine.go](../paidaction/machine.go) by ` + "`go run ./internal/diagram`" + ` (part of
+` + "`make generate`" + `), and a test fails when the two differ. PostgreSQL refuses every transition that is not here
 ([migration 4](../migrations/0004_paid_action.up.sql)).
 
 `
@@ -42,9 +42,9 @@ func page(machine []paidaction.Step) string {
 	}
 
 	b.WriteString("## Every step\n\n")
-	b.WriteString("The effect is part of the transaction that moves the state. The call to the node is made after the commit, and may be repeated.\n" +
-		"Recovery is what moves the action on if the process died before or after the step. The watchdog is a job that is stored when the\n" +
-		"action begins, in case no invoice is ever made.\n\n")
+	b.WriteString("The effect is part of the transaction that moves the state. The call to the node is made after the commit, and may be\n" +
+		"repeated. Recovery is what moves the action on if the process died before or after the step. The watchdog is a job that\n" +
+		"is stored when the action begins, in case no invoice is ever made.\n\n")
 	b.WriteString("| flow | from | fact | to | effect | call | recovery |\n|---|---|---|---|---|---|---|\n")
 	for _, s := range machine {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n",
