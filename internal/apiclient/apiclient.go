@@ -1,5 +1,5 @@
-// Package apiclient asks a running service over GraphQL, for the programs that try it from outside: the demo, chaos and
-// the benchmarks.
+// Package apiclient asks a running service, for the programs that run and try one from outside: the stack, the demo,
+// chaos and the benchmarks.
 package apiclient
 
 import (
@@ -74,4 +74,21 @@ func Ask(ctx context.Context, through *http.Client, url, key string, into any, q
 		return fmt.Errorf("%s answers %s: %w: %.300s", url, response.Status, err, text)
 	}
 	return answer.Field(into)
+}
+
+// Reach asks for one of the service's pages, such as /readyz, and returns nil if it is there.
+func Reach(ctx context.Context, through *http.Client, page string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
+	if err != nil {
+		return err
+	}
+	response, err := through.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", page, response.Status)
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/apiclient"
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 	"github.com/a-seed-a7aed72f/holdfast/internal/freeport"
 )
@@ -66,29 +67,9 @@ func (s *service) start(ctx context.Context) error {
 	if err := s.server.Start(); err != nil {
 		return err
 	}
-	ctx, release := s.server.WhileAlive(ctx)
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
-	defer cancel()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		if answer, err := http.DefaultClient.Do(request); err == nil {
-			answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the service is not ready: %w", context.Cause(ctx))
-		case <-again.C:
-		}
-	}
+	return s.server.AwaitReady(ctx, startPatience, func(ctx context.Context) error {
+		return apiclient.Reach(ctx, http.DefaultClient, "http://"+s.address+"/readyz")
+	})
 }
 
 func (s *service) stop() { s.server.Stop(stopGrace) }

@@ -120,17 +120,5 @@ func answers(ctx context.Context, url string) error {
 
 // healthy asks a process without the API whether it lives. It answers only once it has reached its database.
 func healthy(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
-	if err != nil {
-		return err
-	}
-	response, err := probes.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", request.URL, response.Status)
-	}
-	return nil
+	return apiclient.Reach(ctx, probes, url+"/healthz")
 }

@@ -114,6 +114,18 @@ func TestWhatEndedByItselfCanBeStartedAgain(t *testing.T) {
 	}
 }
 
+func TestNobodyWaitsForAServerThatIsGone(t *testing.T) {
+	server := child.NewServer(child.Command{Name: "short", Path: "true"})
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	notYet := errors.New("not yet")
+	err := server.AwaitReady(t.Context(), time.Hour, func(context.Context) error { return notYet })
+	if !errors.Is(err, child.ErrEnded) || !errors.Is(err, notYet) {
+		t.Errorf("it was waited for until %v", err)
+	}
+}
+
 func awaitLine(t *testing.T, log, line string) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)

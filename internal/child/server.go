@@ -3,6 +3,7 @@ package child
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"syscall"
 	"time"
@@ -82,6 +83,31 @@ func (s *Server) WhileAlive(ctx context.Context) (alive context.Context, release
 	alive, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
 	return alive, func() { stop(); cancel(nil) }
+}
+
+// readyEvery is how long AwaitReady waits between two tries: each costs PostgreSQL, while it recovers, a process.
+const readyEvery = 40 * time.Millisecond
+
+// AwaitReady returns once ready returns nil. It gives up after patience, or at once when the program or ctx ends. The
+// program must have been started.
+func (s *Server) AwaitReady(ctx context.Context, patience time.Duration, ready func(ctx context.Context) error) error {
+	ctx, release := s.WhileAlive(ctx)
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	again := time.NewTicker(readyEvery)
+	defer again.Stop()
+	for {
+		err := ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready (log: %s): %w (last answer: %w)", s.command.Name, s.command.Log, context.Cause(ctx), err)
+		case <-again.C:
+		}
+	}
 }
 
 // Stop asks the program to end, waits for at most grace, then kills it. Nothing runs any more when it returns.

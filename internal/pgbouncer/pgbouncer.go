@@ -94,22 +94,16 @@ ignore_startup_parameters = extra_float_digits
 		Scheme: "postgres", User: url.UserPassword(target.User, target.Password),
 		Host: "127.0.0.1:" + strconv.Itoa(port), Path: "/" + target.Database, RawQuery: "sslmode=disable",
 	}
-	ctx, release := server.WhileAlive(ctx)
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for {
+	err := server.AwaitReady(ctx, 20*time.Second, func(ctx context.Context) error {
 		conn, err := pgx.Connect(ctx, address.String())
-		if err == nil {
-			return address.String(), server.Kill, conn.Close(ctx)
+		if err != nil {
+			return err
 		}
-		select {
-		case <-ctx.Done():
-			server.Kill()
-			return "", nil, fmt.Errorf("PgBouncer does not answer: %w (last answer: %w)", context.Cause(ctx), err)
-		case <-again.C:
-		}
+		return conn.Close(ctx)
+	})
+	if err != nil {
+		server.Kill()
+		return "", nil, err
 	}
+	return address.String(), server.Kill, nil
 }

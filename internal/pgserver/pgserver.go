@@ -127,7 +127,7 @@ func (s *Server) Resume(ctx context.Context) error {
 	if err := s.postgres.Start(); err != nil {
 		return err
 	}
-	if err := s.waitReady(ctx); err != nil {
+	if err := s.postgres.AwaitReady(ctx, startPatience, s.answers); err != nil {
 		s.postgres.Stop(stopGrace)
 		return err
 	}
@@ -173,25 +173,13 @@ const (
 	stopGrace     = 30 * time.Second
 )
 
-// waitReady connects until it succeeds: only this proves that the server accepts connections.
-func (s *Server) waitReady(ctx context.Context) error {
-	ctx, release := s.postgres.WhileAlive(ctx)
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
-	defer cancel()
-	again := time.NewTicker(40 * time.Millisecond) // each try costs a recovering server a process
-	defer again.Stop()
-	for {
-		connection, err := pgx.Connect(ctx, s.DSN("postgres"))
-		if err == nil {
-			return connection.Close(ctx)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("PostgreSQL does not accept connections (log: %s): %w (last answer: %w)", s.LogFile(), context.Cause(ctx), err)
-		case <-again.C:
-		}
+// answers is nil if the server accepts connections, which only a connection proves.
+func (s *Server) answers(ctx context.Context) error {
+	connection, err := pgx.Connect(ctx, s.DSN("postgres"))
+	if err != nil {
+		return err
 	}
+	return connection.Close(ctx)
 }
 
 // DSN is the URL of a database of this server, as its superuser. It stays the same across restarts.

@@ -93,24 +93,11 @@ func (s *Server) Resume(ctx context.Context) error {
 	}
 	client := redis.NewClient(options)
 	defer client.Close()
-	ctx, release := s.server.WhileAlive(ctx)
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for {
-		answer := client.Ping(ctx).Err()
-		if answer == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			s.server.Kill()
-			return fmt.Errorf("the Redis server does not answer: %w (last answer: %w)", context.Cause(ctx), answer)
-		case <-again.C:
-		}
+	err = s.server.AwaitReady(ctx, 20*time.Second, func(ctx context.Context) error { return client.Ping(ctx).Err() })
+	if err != nil {
+		s.server.Kill()
 	}
+	return err
 }
 
 // Kill ends the server as a power failure would: everything in it is lost.

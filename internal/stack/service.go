@@ -2,13 +2,13 @@ package stack
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/apiclient"
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
@@ -60,40 +60,9 @@ func (s *Stack) ServiceStart(ctx context.Context) error {
 	if err := s.service.Start(); err != nil {
 		return err
 	}
-	ctx, release := s.service.WhileAlive(ctx)
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, readyPatience)
-	defer cancel()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := s.ready(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the service is not ready (log: %s): %w (last answer: %w)", s.ServiceLog(), context.Cause(ctx), err)
-		case <-again.C:
-		}
-	}
-}
-
-// ready asks the service whether it is ready.
-func (s *Stack) ready(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", request.URL, response.Status)
-	}
-	return nil
+	return s.service.AwaitReady(ctx, readyPatience, func(ctx context.Context) error {
+		return apiclient.Reach(ctx, http.DefaultClient, s.URL()+"/readyz")
+	})
 }
 
 // ServiceStop lets the service finish what is under way, and ends it.
