@@ -464,7 +464,7 @@ func TestDialRefusesWhatCannotWork(t *testing.T) {
 	} {
 		cfg := server.Config()
 		change(&cfg)
-		if _, err := lightning.Dial(t.Context(), cfg); err == nil {
+		if _, err := lightning.Dial(cfg); err == nil {
 			t.Errorf("%s: dialled", what)
 		} else if cfg.MacaroonHex != "" && strings.Contains(err.Error(), cfg.MacaroonHex) {
 			t.Errorf("%s: the macaroon is in the error", what)

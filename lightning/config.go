@@ -54,7 +54,7 @@ const (
 // Dial prepares the connection. It reads the certificate and the macaroon, and fails only if these are unusable. The
 // node is contacted only at the first call: a node that is down does not keep the service from starting, and is found
 // again within about a second of its return.
-func Dial(_ context.Context, cfg Config) (*Client, error) {
+func Dial(cfg Config) (*Client, error) {
 	if cfg.Name == "" || cfg.Address == "" {
 		return nil, errors.New("a lightning node needs a name and an address")
 	}

@@ -109,7 +109,7 @@ func ReadAction(ctx context.Context, q *db.Queries, id int64) (*WholeAction, err
 	if err != nil {
 		return nil, err
 	}
-	history, err := q.History(ctx, id)
+	history, err := q.Histories(ctx, []int64{id})
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func (b *bundle) wantLoss(id, msat int64) {
 // wantHistoryEnd fails the test unless the action's last step was this one.
 func (b *bundle) wantHistoryEnd(id int64, fact paidaction.Fact) {
 	b.Helper()
-	steps, err := db.New(b.Pool).History(b.Ctx, id)
+	steps, err := db.New(b.Pool).Histories(b.Ctx, []int64{id})
 	if err != nil {
 		b.Fatal(err)
 	}

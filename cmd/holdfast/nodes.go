@@ -81,7 +81,7 @@ func (nodesList) Run(ctx context.Context, e *environment) error {
 func health(ctx context.Context, e *environment, database *pgxpool.Pool) ([]pool.Status, error) {
 	s := &service{environment: e}
 	defer s.close()
-	if err := s.dial(ctx); err != nil {
+	if err := s.dial(); err != nil {
 		return nil, err
 	}
 	silent := slog.New(slog.DiscardHandler) // the list says everything

@@ -30,7 +30,7 @@ func (c reconcileCommand) Run(ctx context.Context, e *environment) error {
 	defer pool.Close()
 	s := &service{environment: e, pool: pool}
 	defer s.close()
-	if err := s.dial(ctx); err != nil {
+	if err := s.dial(); err != nil {
 		return err
 	}
 	compared := s.reconciled(c.Again)

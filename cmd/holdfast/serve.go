@@ -110,7 +110,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	if err := s.sameSecret(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.dial(ctx); err != nil {
+	if err := s.dial(); err != nil {
 		return nil, err
 	}
 	jobs, err := worker.NewQueue(e.log)
@@ -228,9 +228,9 @@ var folds = []worker.Fold{
 	{Name: "polls", Fold: func(ctx context.Context, q *db.Queries) (int, error) { return community.FoldPolls(ctx, q, itemPage) }},
 }
 
-func (s *service) dial(ctx context.Context) error {
+func (s *service) dial() error {
 	for _, node := range s.config.Nodes {
-		client, err := lightning.Dial(ctx, lightning.Config{Name: node.Name, Address: node.Address, Network: s.config.Network,
+		client, err := lightning.Dial(lightning.Config{Name: node.Name, Address: node.Address, Network: s.config.Network,
 			TLSCertPath: node.TLS, MacaroonPath: node.Macaroon, Sends: node.Sends, Log: s.log, Traces: s.traces})
 		if err != nil {
 			return err

@@ -24,7 +24,7 @@ func startLND(ctx context.Context, dir string, o Options) (*lnd, error) {
 		return nil, err
 	}
 	ours := network.Node(devnet.Holdfast)
-	node, err := lightning.Dial(ctx, lightning.Config{Name: ours.Name(), Address: ours.Address(), Network: "simnet",
+	node, err := lightning.Dial(lightning.Config{Name: ours.Name(), Address: ours.Address(), Network: "simnet",
 		TLSCertPath: ours.TLSCert(), MacaroonPath: ours.Macaroon()})
 	if err != nil {
 		network.Stop()

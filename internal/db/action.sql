@@ -260,9 +260,6 @@ ON CONFLICT (node) DO UPDATE SET
 INSERT INTO node_cursor (node, height) VALUES (@node, @height)
 ON CONFLICT (node) DO UPDATE SET height = greatest(node_cursor.height, excluded.height);
 
--- name: History :many
-SELECT * FROM action_history WHERE action_id = $1 ORDER BY id;
-
 -- name: ListActions :many
 -- For operators: newest first.
 SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action

@@ -427,37 +427,6 @@ func (q *Queries) GetInvoice(ctx context.Context, actionID int64) (Invoice, erro
 	return i, err
 }
 
-const history = `-- name: History :many
-SELECT id, action_id, from_state, to_state, fact, at FROM action_history WHERE action_id = $1 ORDER BY id
-`
-
-func (q *Queries) History(ctx context.Context, actionID int64) ([]ActionHistory, error) {
-	rows, err := q.db.Query(ctx, history, actionID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ActionHistory
-	for rows.Next() {
-		var i ActionHistory
-		if err := rows.Scan(
-			&i.ID,
-			&i.ActionID,
-			&i.FromState,
-			&i.ToState,
-			&i.Fact,
-			&i.At,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const insertAction = `-- name: InsertAction :exec
 WITH begun AS (
     INSERT INTO paid_action (id, kind, flow, method, state, attempt, payer_id, cost_msat, created_at, changed_at, deadline,

@@ -48,5 +48,5 @@ SELECT count(*) FROM (SELECT FROM relay_payment WHERE stage = 'in_work' AND paye
     ORDER BY changed_at LIMIT @most::bigint) AS holding;
 
 -- name: Histories :many
--- As History, of several.
+-- The steps of actions, the oldest first.
 SELECT * FROM action_history WHERE action_id = ANY(@ids::bigint[]) ORDER BY id;

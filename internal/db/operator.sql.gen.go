@@ -90,7 +90,7 @@ const histories = `-- name: Histories :many
 SELECT id, action_id, from_state, to_state, fact, at FROM action_history WHERE action_id = ANY($1::bigint[]) ORDER BY id
 `
 
-// As History, of several.
+// The steps of actions, the oldest first.
 func (q *Queries) Histories(ctx context.Context, ids []int64) ([]ActionHistory, error) {
 	rows, err := q.db.Query(ctx, histories, ids)
 	if err != nil {

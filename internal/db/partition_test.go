@@ -106,7 +106,6 @@ func TestPartitionsAreReadByIndexes(t *testing.T) {
 		do    func() error
 		parts []string // nil: all of the postings
 	}{
-		"History":          {func() error { _, err := q.History(ctx, id); return err }, []string{"action_history_5001"}},
 		"Histories":        {func() error { _, err := q.Histories(ctx, page); return err }, []string{"action_history_5001"}},
 		"PostingsOfAction": {func() error { _, err := q.PostingsOfAction(ctx, &id); return err }, []string{"posting_5001"}},
 		"BookedForInvoice": {func() error { _, err := q.BookedForInvoice(ctx, &id); return err }, []string{"posting_5001"}},

@@ -75,7 +75,7 @@ type Demo struct {
 func Run(ctx context.Context, s *stack.Stack, only string, out io.Writer) (*Summary, error) {
 	d := &Demo{stack: s, out: out, nodes: map[string]*lightning.Client{}}
 	for _, ours := range s.Network.Ours() {
-		node, err := lightning.Dial(ctx, lightning.Config{Name: ours.Name(), Address: ours.Address(), Network: "simnet",
+		node, err := lightning.Dial(lightning.Config{Name: ours.Name(), Address: ours.Address(), Network: "simnet",
 			TLSCertPath: ours.TLSCert(), MacaroonPath: ours.Macaroon()})
 		if err != nil {
 			return nil, err

@@ -53,7 +53,7 @@ func dialWith(t *testing.T, node *devnet.Node, permitted []string) *lightning.Cl
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := lightning.Dial(t.Context(), lightning.Config{Name: node.Name(), Address: node.Address(), Network: "simnet",
+	c, err := lightning.Dial(lightning.Config{Name: node.Name(), Address: node.Address(), Network: "simnet",
 		TLSCertPath: node.TLSCert(), MacaroonHex: baked.Macaroon, Sends: true})
 	if err != nil {
 		t.Fatal(err)

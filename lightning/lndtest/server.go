@@ -139,7 +139,7 @@ func (s *Server) Client() *lightning.Client {
 // Dial is Client with other settings.
 func (s *Server) Dial(cfg lightning.Config) *lightning.Client {
 	s.t.Helper()
-	c, err := lightning.Dial(s.t.Context(), cfg)
+	c, err := lightning.Dial(cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func listening(t *testing.T, node *simnode.Node) (*lndtest.Server, *lightning.Cl
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
-	client, err := lightning.Dial(t.Context(), s.Config())
+	client, err := lightning.Dial(s.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
