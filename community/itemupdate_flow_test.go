@@ -17,7 +17,7 @@ func itemUpdateScene(w *enginetest.World, payer int64, m paidaction.Method) *sce
 		how = paidaction.Pessimistic
 	}
 	made := w.Pay(payer, community.KindItemCreate, community.ItemCreateArgs{Title: "a post", Territory: "bitcoin"}, how)
-	payHeld(w, made)
+	payInvoice(w, made)
 	w.Drain()
 	post := w.Item(w.WantState(made.ID, paidaction.Paid))
 	args := community.ItemUpdateArgs{Item: post, Body: new("see @named")}

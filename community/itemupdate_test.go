@@ -42,8 +42,8 @@ func pendingEdit(w *enginetest.World, item, viewer int64) string {
 	return rows[0].Body
 }
 
-// payHeld pays a hold invoice; the action is performed, and what follows is left to the jobs.
-func payHeld(w *enginetest.World, pa *paidaction.PaidAction) {
+// payInvoice pays an action's invoice, and has it take one step; what follows is left to the jobs.
+func payInvoice(w *enginetest.World, pa *paidaction.PaidAction) {
 	w.Helper()
 	if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
 		w.Fatal(err)
@@ -204,7 +204,7 @@ func TestAnonymousChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	payHeld(w, again)
+	payInvoice(w, again)
 	w.Drain()
 	post := w.Item(w.WantState(again.ID, paidaction.Paid))
 	other := create(w, 0, community.ItemCreateArgs{Title: "another's"})
@@ -236,7 +236,7 @@ func TestAnonymousChanges(t *testing.T) {
 	if err != nil || pa.Cost != 100*sat {
 		t.Fatalf("%v, costs %d", err, pa.Cost)
 	}
-	payHeld(w, pa)
+	payInvoice(w, pa)
 	w.Drain()
 	if w.WantState(pa.ID, paidaction.Paid); text(w, post) != "mine: with a picture" || !public(w, u) {
 		t.Errorf("reads %q, the upload is public: %t", text(w, post), public(w, u))
@@ -286,7 +286,7 @@ func TestChangePaidByInvoice(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else {
-				payHeld(w, pa)
+				payInvoice(w, pa)
 				w.WantState(pa.ID, paidaction.Held)
 				want("held", "old", "new, says @other", 5, false)
 				if outcome == "gone back" {
@@ -348,9 +348,9 @@ func TestLaterPaymentStandsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	withText := update(w, author, community.ItemUpdateArgs{Item: post, Body: new("b1"), Uploads: []int64{u.ID}})
-	payHeld(w, withText)
+	payInvoice(w, withText)
 	without := update(w, author, community.ItemUpdateArgs{Item: post, Uploads: []int64{v.ID}})
-	payHeld(w, without)
+	payInvoice(w, without)
 	update(w, author, community.ItemUpdateArgs{Item: post, Title: new("t2"), Body: new("b2")})
 	if got := text(w, post); got != "t2: b2" {
 		t.Errorf("reads %q", got)
@@ -479,7 +479,7 @@ func TestChangeThatBoosts(t *testing.T) {
 	}
 	boosted(100 * sat)
 	pa := update(w, author, community.ItemUpdateArgs{Item: post, Boost: 50})
-	payHeld(w, pa)
+	payInvoice(w, pa)
 	boosted(100 * sat)
 	w.Node.Mine(200) // the node gives back what was held for too long
 	w.Drain()
@@ -492,7 +492,7 @@ func TestChangeThatBoosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	payHeld(w, again)
+	payInvoice(w, again)
 	w.Drain()
 	w.WantState(again.ID, paidaction.Paid)
 	boosted(150 * sat)

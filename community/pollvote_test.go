@@ -9,7 +9,6 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
-	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -34,14 +33,6 @@ func votes(w *enginetest.World, poll int64, viewer *int64) (counts, mine string)
 		}
 	}
 	return counts, mine
-}
-
-func payInvoice(w *enginetest.World, pa *paidaction.PaidAction) {
-	w.Helper()
-	if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
-		w.Fatal(err)
-	}
-	w.Advance(pa.ID)
 }
 
 func TestVotesCountOnceTheyArePaid(t *testing.T) {

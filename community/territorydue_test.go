@@ -140,7 +140,7 @@ func TestPostThatComesTooLateForItsTerritory(t *testing.T) {
 	w.Clock.Advance(5 * oneDay)
 	pa := w.Pay(author, community.KindItemCreate, community.ItemCreateArgs{Title: "x", Territory: "bitcoin"}, paidaction.Pessimistic)
 	bill(w)
-	sendHeld(w, pa)
+	payInvoice(w, pa)
 	w.Advance(pa.ID)
 	if got := w.WantState(pa.ID, paidaction.Failed); got.Failure.Code != community.CodeArchived {
 		t.Errorf("%v", got.Failure)
@@ -383,7 +383,7 @@ func TestBillingThatComesTooLate(t *testing.T) {
 	pa := w.Pay(founder, community.KindTerritoryBilling, community.TerritoryBillingArgs{Name: "bitcoin"}, "")
 	w.Clock.Advance(time.Minute)
 	bill(w)
-	sendHeld(w, pa)
+	payInvoice(w, pa)
 	w.Advance(pa.ID)
 	if got := w.WantState(pa.ID, paidaction.Failed); got.Failure.Code != community.CodeArchived {
 		t.Errorf("%v", got.Failure)

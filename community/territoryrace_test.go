@@ -10,7 +10,6 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
-	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -18,17 +17,9 @@ import (
 func heldPayment(w *enginetest.World, user int64, kind string, args any) *paidaction.PaidAction {
 	w.Helper()
 	pa := w.Pay(user, kind, args, paidaction.Pessimistic)
-	sendHeld(w, pa)
+	payInvoice(w, pa)
 	w.WantState(pa.ID, paidaction.Held)
 	return pa
-}
-
-func sendHeld(w *enginetest.World, pa *paidaction.PaidAction) {
-	w.Helper()
-	if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
-		w.Fatal(err)
-	}
-	w.Advance(pa.ID)
 }
 
 // giveBack lets the blocks run out for a payment that is held.
@@ -93,7 +84,7 @@ func TestOneNameIsFoundedOnceByInvoice(t *testing.T) {
 	slow, fast := w.User("slow", 0, 0), w.User("fast", 0, 0)
 	first := w.Pay(slow, community.KindTerritoryCreate, createArgs("bitcoin", community.Monthly), "")
 	second := heldPayment(w, fast, community.KindTerritoryCreate, createArgs("bitcoin", community.Monthly))
-	sendHeld(w, first)
+	payInvoice(w, first)
 	w.Drain()
 	if pa := w.WantState(first.ID, paidaction.Failed); pa.Failure.Code != paidaction.CodeDuplicate {
 		t.Errorf("%v", pa.Failure)
@@ -149,7 +140,7 @@ func TestHeldPaymentReservesTheTerritory(t *testing.T) {
 	}
 	fail := func(pa *paidaction.PaidAction, code paidaction.Code) {
 		t.Helper()
-		sendHeld(w, pa)
+		payInvoice(w, pa)
 		for w.Look(pa.ID).State == paidaction.Canceling {
 			w.Advance(pa.ID)
 		}
@@ -223,7 +214,7 @@ func TestStoppedTerritoryIsTakenOverByInvoice(t *testing.T) {
 	if got := lookAt(w, "bitcoin"); got.State != "STOPPED" || got.FounderID != founder {
 		t.Errorf("taken over before it was paid: %+v", got)
 	}
-	sendHeld(w, second)
+	payInvoice(w, second)
 	w.Advance(second.ID)
 	if pa := w.WantState(second.ID, paidaction.Failed); pa.Failure.Code != paidaction.CodeTryAgain {
 		t.Errorf("%v", pa.Failure)

@@ -184,7 +184,7 @@ func TestAChangeShowsItsOwnUploadsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := w.Pay(author, community.KindItemUpdate, community.ItemUpdateArgs{Item: post, Uploads: []int64{unpaid.ID}}, paidaction.Pessimistic)
-	payHeld(w, held)
+	payInvoice(w, held)
 	w.WantState(held.ID, paidaction.Held)
 	w.Pay(author, community.KindItemUpdate, community.ItemUpdateArgs{Item: post, Uploads: []int64{paid.ID}}, paidaction.FeeCredit)
 	if !public(w, paid) || public(w, unpaid) {

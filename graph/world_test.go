@@ -1,7 +1,6 @@
 package graph_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -35,14 +34,14 @@ type api struct {
 	*enginetest.World
 	URL  string
 	Feed *feed
-	Log  *lockedBuffer
+	Log  *enginetest.Log
 	// Stop ends the requests under way, as a server does that shuts down.
 	Stop func()
 }
 
 func serve(t testing.TB, change ...func(*graph.Config)) *api {
 	t.Helper()
-	a := &api{World: enginetest.New(t, paidaction.Settings{}), Feed: newFeed(), Log: &lockedBuffer{}}
+	a := &api{World: enginetest.New(t, paidaction.Settings{}), Feed: newFeed(), Log: &enginetest.Log{}}
 	a.Engine.Hooks.Changed = a.Feed.changed
 	a.Engine.Log = slog.New(slog.NewTextHandler(a.Log, nil))
 	wallets, err := wallet.New(wallet.Config{Pool: a.Pool, Secret: make([]byte, 32), Outside: outside.New(outside.Config{AllowPrivate: true}),
@@ -102,18 +101,6 @@ func (f *feed) changed(id int64) {
 		}
 	}
 }
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-func (l *lockedBuffer) String() string { l.mu.Lock(); defer l.mu.Unlock(); return l.b.String() }
 
 // person is somebody with a key.
 type person struct {

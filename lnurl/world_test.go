@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"sync"
 	"testing"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
@@ -33,25 +32,13 @@ type house struct {
 	URL     string
 	Host    string
 	Wallets *wallet.Wallets // with which our own users pay other addresses
-	Log     *lockedBuffer
+	Log     *enginetest.Log
 }
 
 // still never reports a change.
 type still struct{}
 
 func (still) Subscribe(context.Context, int64) <-chan struct{} { return nil }
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-func (l *lockedBuffer) String() string { l.mu.Lock(); defer l.mu.Unlock(); return l.b.String() }
 
 var secret = bytes.Repeat([]byte{7}, 32)
 
@@ -68,7 +55,7 @@ func serveAPI(t testing.TB, change func(*graph.Config)) *house {
 
 func serveBoth(t testing.TB, changeAPI func(*graph.Config), change ...func(*lnurl.Config)) *house {
 	t.Helper()
-	h := &house{World: enginetest.New(t, paidaction.Settings{}), Log: &lockedBuffer{}}
+	h := &house{World: enginetest.New(t, paidaction.Settings{}), Log: &enginetest.Log{}}
 	log := slog.New(slog.NewTextHandler(h.Log, nil))
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)

@@ -1,7 +1,6 @@
 package wallet_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -30,12 +30,12 @@ type world struct {
 	*mint
 	ctx  context.Context
 	pool *pgxpool.Pool
-	out  *lockedBuffer // the operator's log
+	out  *enginetest.Log // the operator's log
 }
 
 func newWorld(t testing.TB, change ...func(*wallet.Config)) *world {
 	t.Helper()
-	w := &world{t: t, ctx: t.Context(), pool: pgtest.New(t), mint: &mint{issued: map[string]paidaction.Bolt11{}}, out: &lockedBuffer{}}
+	w := &world{t: t, ctx: t.Context(), pool: pgtest.New(t), mint: &mint{issued: map[string]paidaction.Bolt11{}}, out: &enginetest.Log{}}
 	c := wallet.Config{Pool: w.pool, Secret: []byte(strings.Repeat("s", 32)), Outside: outside.New(outside.Config{AllowPrivate: true}),
 		Decode: w.decode, Log: slog.New(slog.NewJSONHandler(w.out, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	for _, f := range change {
@@ -82,18 +82,6 @@ func (w *world) read(bolt11 string) paidaction.Bolt11 {
 	}
 	return read
 }
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-func (l *lockedBuffer) String() string { l.mu.Lock(); defer l.mu.Unlock(); return l.b.String() }
 
 var users atomic.Int64
 

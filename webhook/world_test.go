@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -34,24 +33,12 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 type world struct {
 	*enginetest.World
 	*webhook.Webhooks
-	Out *lockedBuffer
+	Out *enginetest.Log
 }
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-func (l *lockedBuffer) String() string { l.mu.Lock(); defer l.mu.Unlock(); return l.b.String() }
 
 func newWorld(t testing.TB, change ...func(*webhook.Config)) *world {
 	t.Helper()
-	w := &world{World: enginetest.New(t, paidaction.Settings{}), Out: &lockedBuffer{}}
+	w := &world{World: enginetest.New(t, paidaction.Settings{}), Out: &enginetest.Log{}}
 	if _, err := w.Pool.Exec(w.Ctx, `CREATE TABLE test_delivery (message bigint, due timestamptz)`); err != nil {
 		t.Fatal(err)
 	}
