@@ -150,10 +150,7 @@ func (receipts) Kind(_ context.Context, h *db.HistoryOfRow) (*string, error) {
 }
 
 func (receipts) Item(ctx context.Context, h *db.HistoryOfRow) (*db.ItemsByIDRow, error) {
-	if h.ItemID == nil {
-		return nil, nil
-	}
-	return loadersOf(ctx).items.Load(ctx, *h.ItemID)
+	return loadIf(ctx, loadersOf(ctx).items, h.ItemID)
 }
 
 func (receipts) Sender(_ context.Context, h *db.HistoryOfRow) (*community.Sender, error) {

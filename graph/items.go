@@ -52,24 +52,15 @@ func loadItems(ctx context.Context, ids []int64) ([]*db.ItemsByIDRow, error) {
 }
 
 func (items) Author(ctx context.Context, i *db.ItemsByIDRow) (*db.Usr, error) {
-	if i.AuthorID == nil {
-		return nil, nil
-	}
-	return loadersOf(ctx).users.Load(ctx, *i.AuthorID)
+	return loadIf(ctx, loadersOf(ctx).users, i.AuthorID)
 }
 
 func (items) Territory(ctx context.Context, i *db.ItemsByIDRow) (*db.Territory, error) {
-	if i.Territory == nil {
-		return nil, nil
-	}
-	return loadersOf(ctx).territories.Load(ctx, *i.Territory)
+	return loadIf(ctx, loadersOf(ctx).territories, i.Territory)
 }
 
 func (items) Parent(ctx context.Context, i *db.ItemsByIDRow) (*db.ItemsByIDRow, error) {
-	if i.ParentID == nil {
-		return nil, nil
-	}
-	return loadersOf(ctx).items.Load(ctx, *i.ParentID)
+	return loadIf(ctx, loadersOf(ctx).items, i.ParentID)
 }
 
 func (items) PendingEdit(ctx context.Context, i *db.ItemsByIDRow) (*db.ItemEdit, error) {

@@ -195,6 +195,14 @@ type loadersKey struct{}
 
 func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(func() *loaders)() }
 
+// loadIf loads what a key names; nil if there is no key.
+func loadIf[K comparable, R any](ctx context.Context, from *dataloadgen.Loader[K, *R], key *K) (*R, error) {
+	if key == nil {
+		return nil, nil
+	}
+	return from.Load(ctx, *key)
+}
+
 // withLoaders makes the loaders only when they are needed: most mutations answer with what they wrote, and need none.
 func (r *resolver) withLoaders(ctx context.Context) context.Context {
 	viewer := sessionOf(ctx).viewer()

@@ -41,10 +41,7 @@ func (q queries) Notifications(ctx context.Context, first int, after *int64) (*s
 }
 
 func (notifications) Item(ctx context.Context, n *db.Notification) (*db.ItemsByIDRow, error) {
-	if n.ItemID == nil {
-		return nil, nil
-	}
-	return loadersOf(ctx).items.Load(ctx, *n.ItemID)
+	return loadIf(ctx, loadersOf(ctx).items, n.ItemID)
 }
 
 // Action is nil if somebody else paid for what the notification is about, or if nobody did.

@@ -101,8 +101,5 @@ func (territoryResults) Territory(ctx context.Context, r *community.TerritoryRes
 }
 
 func (notifications) Territory(ctx context.Context, n *db.Notification) (*db.Territory, error) {
-	if n.Territory == nil {
-		return nil, nil
-	}
-	return loadersOf(ctx).territories.Load(ctx, *n.Territory)
+	return loadIf(ctx, loadersOf(ctx).territories, n.Territory)
 }
