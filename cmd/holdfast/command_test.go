@@ -13,6 +13,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/config"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgbouncer"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
@@ -259,7 +260,7 @@ func TestOnlyAVersionThatExistsIsForced(t *testing.T) {
 func TestMigrationsGoPastAPooler(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	pooled := append(settings(pool), "HOLDFAST_DATABASE_URL="+bouncer(t, pool))
+	pooled := append(settings(pool), "HOLDFAST_DATABASE_URL="+pgbouncer.Start(t, pool))
 	if code, _, said := command(t, pooled, "migrate", "up"); code != exitFailed || !strings.Contains(said, "HOLDFAST_LOCK_DIRECT_URL") {
 		t.Errorf("exit code %d\n%s", code, said)
 	}

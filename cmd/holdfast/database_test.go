@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 	"github.com/a-seed-a7aed72f/holdfast/internal/config"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgbouncer"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
@@ -147,7 +146,7 @@ func TestConnectionsBehindAPoolerAreBoundedByTheServer(t *testing.T) {
 	t.Parallel()
 	database := pgtest.New(t)
 	bounds := config.Bounds{Stall: time.Second, LockWait: 2 * time.Second, Statement: 3 * time.Second}
-	pool, said := opened(t, bouncer(t, database), bounds)
+	pool, said := opened(t, pgbouncer.Start(t, database), bounds)
 	if got := shownBy(t, pool); got != "0 0 0" || !strings.Contains(said.String(), "ALTER ROLE") {
 		t.Errorf("%s, %s", got, said)
 	}
@@ -155,7 +154,7 @@ func TestConnectionsBehindAPoolerAreBoundedByTheServer(t *testing.T) {
 	if _, err := database.Exec(t.Context(), `DO $$ BEGIN EXECUTE format('ALTER ROLE CURRENT_USER IN DATABASE %I SET idle_in_transaction_session_timeout = 1000', current_database()); END $$`); err != nil {
 		t.Fatal(err)
 	}
-	pool, said = opened(t, bouncer(t, database), bounds)
+	pool, said = opened(t, pgbouncer.Start(t, database), bounds)
 	if got := shownBy(t, pool); got != "1s 0 0" || said.Len() != 0 {
 		t.Errorf("%s, %s", got, said)
 	}
@@ -167,7 +166,7 @@ func TestConnectionsBehindAPoolerAreBoundedByTheServer(t *testing.T) {
 func TestTheDirectAddressLeadsToTheSameDatabase(t *testing.T) {
 	t.Parallel()
 	pool, other := pgtest.New(t), pgtest.New(t)
-	pooled := settings(pool, "HOLDFAST_DATABASE_URL="+bouncer(t, pool)+"&default_query_exec_mode=cache_describe")
+	pooled := settings(pool, "HOLDFAST_DATABASE_URL="+pgbouncer.Start(t, pool)+"&default_query_exec_mode=cache_describe")
 	before, _, err := migrations.Version(t.Context(), other.Config().ConnString())
 	if err != nil {
 		t.Fatal(err)
@@ -191,24 +190,4 @@ func TestTheDirectAddressLeadsToTheSameDatabase(t *testing.T) {
 			t.Errorf("%s:\n%s", name, s.said())
 		}
 	}
-}
-
-// bouncer is the address of a database through a pooler in transaction mode.
-func bouncer(t *testing.T, database *pgxpool.Pool) string {
-	t.Helper()
-	scratch, err := child.NewScratch("holdfast-test-pgbouncer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	url, stop, err := pgbouncer.Start(t.Context(), scratch.Dir, database.Config().ConnString(), 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stop()
-		if err := scratch.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
-	return url
 }

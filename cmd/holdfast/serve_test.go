@@ -12,6 +12,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/changefeed"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgbouncer"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/lndtest"
@@ -278,7 +279,7 @@ func TestWorkBehindAPooler(t *testing.T) {
 	pool := pgtest.New(t)
 	node, setting := newNode(t)
 	env := append(settings(pool, setting, "HOLDFAST_ROLES=worker,listener"),
-		"HOLDFAST_DATABASE_URL="+bouncer(t, pool)+"&default_query_exec_mode=cache_describe")
+		"HOLDFAST_DATABASE_URL="+pgbouncer.Start(t, pool)+"&default_query_exec_mode=cache_describe")
 	s := serve(t, env)
 	s.awaitReady(http.StatusOK)
 	donate(t, pool, node)

@@ -12,9 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/aptget"
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
@@ -24,10 +26,31 @@ import (
 // Program is what the package needs.
 var Program = aptget.Program{Name: "pgbouncer", Package: "pgbouncer"}
 
-// Start starts a pooler in front of the database of dsn, and returns its address once it answers. It runs until stop is
-// called, and holds at most so many connections to the server. dir must be accessible to other users
-// ([child.NewScratch]). Start fails with [*aptget.NotFoundError] if PgBouncer is not installed.
-func Start(ctx context.Context, dir, dsn string, connections int) (pooled string, stop func(), err error) {
+// connections is how many a pooler holds to the server at most.
+const connections = 5
+
+// Start starts a pooler in front of a test's database, for as long as the test lasts, and returns its address. The test
+// fails if PgBouncer is not installed.
+func Start(t testing.TB, database *pgxpool.Pool) (pooled string) {
+	t.Helper()
+	scratch, err := child.NewScratch("holdfast-test-pgbouncer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pooled, stop, err := onFreePort(t.Context(), scratch.Dir, database.Config().ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		if err := scratch.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return pooled
+}
+
+func onFreePort(ctx context.Context, dir, dsn string) (pooled string, stop func(), err error) {
 	path, err := Program.Path()
 	if err != nil {
 		return "", nil, err
@@ -45,7 +68,7 @@ func Start(ctx context.Context, dir, dsn string, connections int) (pooled string
 		if ports, err = freeport.Pick(1); err != nil {
 			return "", nil, err
 		}
-		if pooled, stop, err = start(ctx, path, dir, user, target, ports[0], connections); err == nil {
+		if pooled, stop, err = start(ctx, path, dir, user, target, ports[0]); err == nil {
 			return pooled, stop, nil
 		}
 		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
@@ -55,7 +78,7 @@ func Start(ctx context.Context, dir, dsn string, connections int) (pooled string
 	return "", nil, err
 }
 
-func start(ctx context.Context, path, dir string, user *child.User, target *pgx.ConnConfig, port, connections int) (string, func(), error) {
+func start(ctx context.Context, path, dir string, user *child.User, target *pgx.ConnConfig, port int) (string, func(), error) {
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 	settings := fmt.Sprintf(`[databases]
 %s = host=%s port=%d user=%s password=%s

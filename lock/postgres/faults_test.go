@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgbouncer"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
@@ -161,7 +162,7 @@ func TestPolling(t *testing.T) {
 	pool := pgtest.New(t)
 	for name, o := range map[string]postgres.Options{
 		"no LISTEN":               {DSN: pool.Config().ConnString(), NoListen: true},
-		"LISTEN through a pooler": {DSN: bouncer(t, pool)},
+		"LISTEN through a pooler": {DSN: pgbouncer.Start(t, pool)},
 	} {
 		s := strategy(pool, o)
 		a, b := locktest.Open(t, s, locktest.Patient), locktest.Open(t, s, locktest.Patient)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgbouncer"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
@@ -58,7 +57,7 @@ func TestPostgres(t *testing.T) {
 // TestBehindPgBouncer has no session of its own: each statement may meet another connection. LISTEN takes the direct way.
 func TestBehindPgBouncer(t *testing.T) {
 	pool := pgtest.New(t)
-	pooled := bouncer(t, pool)
+	pooled := pgbouncer.Start(t, pool)
 	s := strategy(pool, postgres.Options{DSN: pooled, Direct: pool.Config().ConnString()})
 	s.Cancels = 500
 	locktest.Run(t, s)
@@ -73,7 +72,7 @@ func TestPrepared(t *testing.T) {
 		want bool
 	}{
 		"direct":   {pool.Config().ConnString(), true},
-		"a pooler": {bouncer(t, pool), false},
+		"a pooler": {pgbouncer.Start(t, pool), false},
 	} {
 		s, err := postgres.Open(t.Context(), postgres.Options{DSN: c.dsn})
 		if err != nil {
@@ -87,24 +86,4 @@ func TestPrepared(t *testing.T) {
 			t.Errorf("%s: %d statements are prepared", name, n)
 		}
 	}
-}
-
-// bouncer is the address of the pool's database through a pooler in transaction mode.
-func bouncer(t *testing.T, pool *pgxpool.Pool) string {
-	t.Helper()
-	scratch, err := child.NewScratch("holdfast-test-pgbouncer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pooled, stop, err := pgbouncer.Start(t.Context(), scratch.Dir, pool.Config().ConnString(), 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stop()
-		if err := scratch.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
-	return pooled
 }
