@@ -32,7 +32,7 @@ func TestAShorterTouchIsFollowedInTime(t *testing.T) {
 func TestATouchCanBeGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := silent{lock.NewMemory(0), &atomic.Bool{}}
+		store := silent{Memory: lock.NewMemory(0), now: &atomic.Bool{}}
 		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
 		lease := locktest.Acquire(t, l, "k", lock.Options{TTL: 20 * time.Second})
 		store.now.Store(true)
