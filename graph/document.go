@@ -35,8 +35,8 @@ func (documents) ExtensionName() string { return "Documents" }
 // Validate never objects.
 func (documents) Validate(graphql.ExecutableSchema) error { return nil }
 
-// MutateOperationParameters refuses a document that has too many selections, and one that lacks the operation that is
-// asked for. If a document breaks the rules, only the first fault is reported.
+// MutateOperationParameters refuses a document that has too many selections, one that lacks the operation that is asked
+// for, and a subscription that is too long. If a document breaks the rules, only the first fault is reported.
 func (d documents) MutateOperationParameters(ctx context.Context, params *graphql.RawParams) *gqlerror.Error {
 	doc, err := d.read(ctx, params.Query)
 	switch {
