@@ -39,11 +39,15 @@ func (documents) Validate(graphql.ExecutableSchema) error { return nil }
 // for, and a subscription that is too long. If a document breaks the rules, only the first fault is reported.
 func (d documents) MutateOperationParameters(ctx context.Context, params *graphql.RawParams) *gqlerror.Error {
 	doc, err := d.read(ctx, params.Query)
-	switch {
-	case err != nil || doc == nil:
+	if err != nil || doc == nil {
 		return err
+	}
+	if err := checkSubscription(doc, params); err != nil {
+		return err
+	}
+	switch {
 	case doc.Operations.ForName(params.OperationName) != nil:
-		return checkSubscription(doc, params)
+		return nil
 	case params.OperationName == "":
 		return refusal(errcode.ValidationFailed, "The query has several operations: say in operationName which is meant.")
 	default:
