@@ -5,6 +5,7 @@ package outside
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -109,7 +110,8 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, MaxBody+1))
-	if err != nil {
+	// A server that hears us hang up may still end its answer properly, in the middle.
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return Answer{}, explain(ctx, err)
 	}
 	if len(body) > MaxBody {
