@@ -208,8 +208,8 @@ func TestPreferencesThatAreRefused(t *testing.T) {
 	}
 }
 
-// Whoever wants it pays by invoices that do not say what for, whatever kind of invoice it is. Those of others do, and so
-// does the invoice of the receiver's wallet.
+// Whoever wants it pays by invoices that do not say what for, whatever kind of invoice it is. Those of others do, and
+// so does the invoice of the receiver's wallet.
 func TestDescriptionsAreHiddenFromThePayersWallet(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})

@@ -159,8 +159,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// What a subscription was asked with is kept for as long as it lasts, so that is little. What does not belong to it is not
-// kept, and other operations may be long.
+// What a subscription was asked with is kept for as long as it lasts, so that is little. What does not belong to it is
+// not kept, and other operations may be long.
 func TestASubscriptionKeepsLittle(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

@@ -82,8 +82,8 @@ func (d documents) read(ctx context.Context, query string) (*ast.QueryDocument, 
 // mostFollowing is how many bytes a subscription may have, with its variables: far more than any of ours.
 const mostFollowing = 16 << 10
 
-// checkSubscription refuses a subscription that is larger. What other operations were asked with is soon forgotten; this
-// is kept in memory for as long as the subscription lasts, and everybody may have many.
+// checkSubscription refuses a subscription that is larger. What other operations were asked with is soon forgotten;
+// this is kept in memory for as long as the subscription lasts, and everybody may have many.
 func checkSubscription(doc *ast.QueryDocument, params *graphql.RawParams) *gqlerror.Error {
 	if !slices.ContainsFunc(doc.Operations, func(o *ast.OperationDefinition) bool { return o.Operation == ast.Subscription }) {
 		return nil

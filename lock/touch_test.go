@@ -28,7 +28,8 @@ func TestAShorterTouchIsFollowedInTime(t *testing.T) {
 	})
 }
 
-// TestATouchCanBeGivenUp: who no longer waits for the answer of the store is told why they do not, and the lease goes on.
+// TestATouchCanBeGivenUp: who no longer waits for the answer of the store is told why they do not, and the lease goes
+// on.
 func TestATouchCanBeGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -63,8 +64,8 @@ func (s untouched) Touch(ctx context.Context, touches []lock.Touch) (map[string]
 }
 
 // TestAHandedLockThatCannotBeMadeLongerIsNotKept: a lock that was handed over is short, and a lease that its caller
-// touches is made longer before the caller has it. Where the store does not answer, the caller has nothing, and the lock
-// is free for the next; where the lock is lost already, the caller waits for it once more.
+// touches is made longer before the caller has it. Where the store does not answer, the caller has nothing, and the
+// lock is free for the next; where the lock is lost already, the caller waits for it once more.
 func TestAHandedLockThatCannotBeMadeLongerIsNotKept(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]error{"the store does not answer": errAway, "the lock is lost": nil} {

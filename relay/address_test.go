@@ -34,7 +34,8 @@ func TestAnAddressThatAsksForMore(t *testing.T) {
 	b.wantSats(100_000)
 }
 
-// Who gives up while the address is asked is not told that something is wrong with it; an address that gives nothing says why.
+// Who gives up while the address is asked is not told that something is wrong with it; an address that gives nothing
+// says why.
 func TestAnAddressThatIsNotWaitedFor(t *testing.T) {
 	b := setup(t).rich(100)
 	ask := func(ctx context.Context) error {

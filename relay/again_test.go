@@ -9,8 +9,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// A receiver whose wallets hang takes at most half of those who prepare next attempts. What is above is prepared without
-// their wallets, at once, and none of it waits.
+// A receiver whose wallets hang takes at most half of those who prepare next attempts. What is above is prepared
+// without their wallets, at once, and none of it waits.
 func TestAReceiverWhoseWalletsHangHoldsUpNoOthersAttempts(t *testing.T) {
 	b := setup(t)
 	b.wallet.Ask.Act = simnode.Refuses

@@ -8,8 +8,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// The claim under which a node paid is lost, as after a restore, and the payment is claimed for that node anew, too late
-// for anything to be sent: nothing is, and what has left is booked.
+// The claim under which a node paid is lost, as after a restore, and the payment is claimed for that node anew, too
+// late for anything to be sent: nothing is, and what has left is booked.
 func TestWhatItsNodeHasPaidIsFollowedThere(t *testing.T) {
 	b := setup(t).rich(100)
 	inv := b.issue(simnode.Ask{Amount: 50_000})

@@ -180,7 +180,8 @@ func (w *Webhooks) Test(ctx context.Context, owner Owner, id int64) (Message, er
 // A message is kept for as long as when it has just ended, and an action with a message is not archived, nor is any
 // later one. So what is older than that is not sent again: one owner could have nothing archived for ever.
 //
-// Errors: NOT_FOUND if it is not the owner's, DUPLICATE while it is still being delivered, INVALID_INPUT if it is too old.
+// Errors: NOT_FOUND if it is not the owner's, DUPLICATE while it is still being delivered, INVALID_INPUT if it is too
+// old.
 func (w *Webhooks) Redeliver(ctx context.Context, owner Owner, message int64) (Message, error) {
 	m, err := w.message(ctx, owner, message)
 	if err != nil {

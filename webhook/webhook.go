@@ -27,8 +27,8 @@ const (
 	kept       = 30 * 24 * time.Hour // how long a message that has ended stays in the log
 )
 
-// Jobs stores the jobs that deliver messages, in the transaction that takes them out of the outbox. due says when each is
-// to be delivered; the zero time is at once.
+// Jobs stores the jobs that deliver messages, in the transaction that takes them out of the outbox. due says when each
+// is to be delivered; the zero time is at once.
 type Jobs interface {
 	InsertDeliveries(ctx context.Context, tx pgx.Tx, messages []int64, due []time.Time) error
 }

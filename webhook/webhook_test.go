@@ -595,8 +595,8 @@ func TestOldMessagesAreForgotten(t *testing.T) {
 	}
 }
 
-// A message that was written long ago is not delivered again: an action with a message is never archived, nor is what came
-// after it.
+// A message that was written long ago is not delivered again: an action with a message is never archived, nor is what
+// came after it.
 func TestAnOldMessageIsNotKeptByDeliveringItAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,7 +13,8 @@ import (
 )
 
 // What an operator sets is what is kept: the engine gets each bound, and not its own default, which is the same for
-// most. The relay wraps only what stays held long enough for both distances, and the wallets leave out one that is full.
+// most. The relay wraps only what stays held long enough for both distances, and the wallets leave out one that is
+// full.
 func TestSettingsReachThoseWhoKeepThem(t *testing.T) {
 	t.Parallel()
 	s := assemble(t, "HOLDFAST_INVOICE_EXPIRY=11m", "HOLDFAST_CLTV_DELTA=200", "HOLDFAST_HOLD_EXPIRY_DELTA=19", "HOLDFAST_SAFETY_BLOCKS=13",

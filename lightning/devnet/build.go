@@ -14,8 +14,8 @@ import (
 // secret.
 const Tags = "autopilotrpc chainrpc invoicesrpc neutrinorpc peersrpc routerrpc signrpc walletrpc watchtowerrpc kvdb_postgres kvdb_sqlite lowscrypt"
 
-// Programs is a directory with btcd and lnd, and with further programs of this module: the one that HOLDFAST_BIN names, in
-// which make has built them all, else .holdfast/bin of this module, into which they are built if need be. The first
+// Programs is a directory with btcd and lnd, and with further programs of this module: the one that HOLDFAST_BIN names,
+// in which make has built them all, else .holdfast/bin of this module, into which they are built if need be. The first
 // build takes minutes; one with nothing to do about two seconds. Programs must be called from within the module, as
 // tests are. The compiler's output goes to out.
 func Programs(ctx context.Context, out io.Writer, further ...string) (string, error) {
