@@ -26,16 +26,27 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 				return err
 			}
 		}
+		var hides func(context.Context) (bool, error)
 		if m.hasInvoice() {
 			if err := e.boundPending(ctx, q, a, p.forward); err != nil {
 				return err
 			}
+			hides = pg.HidesDescriptions(a.payer)
 		}
 		numbers := pg.NextActions(1) // once the payer is locked: their actions are numbered in order
 		if err := a.price(ctx, tx, p); err != nil {
 			return err
 		}
 		tx.Forward = p.forward
+		if hides != nil {
+			hidden, err := hides(ctx)
+			if err != nil {
+				return fmt.Errorf("read whether the payer hides descriptions: %w", err)
+			}
+			if hidden {
+				p.memo = "" // a custodian of their wallet would read it
+			}
+		}
 		first := firstStep(tx.Method)
 		ids, err := numbers(ctx)
 		if err != nil {

@@ -1,16 +1,11 @@
 package paidaction
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/a-seed-a7aed72f/holdfast/internal/db"
-)
+import "context"
 
 // plan is what must be known from outside before an attempt's transaction: no node or wallet is called inside one.
 type plan struct {
 	node    string   // the node that opens the invoice
-	memo    string   // what the invoice says of the action
+	memo    string   // what the invoice says of the action, unless the payer hides that
 	forward *Forward // for P2P
 	payout  *Payout  // for a withdrawal
 	quoted  Msat     // the price that forward was made for
@@ -40,7 +35,7 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 			return p, err
 		}
 	}
-	if p.memo, err = e.memo(ctx, a); err != nil {
+	if p.memo, err = a.def.describe(a.args); err != nil {
 		return p, err
 	}
 	if p.node, err = e.Nodes.Issuer(ctx); err != nil || m != P2P {
@@ -48,18 +43,4 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 	}
 	p.forward, err = e.wrap(ctx, a, p, peers)
 	return p, err
-}
-
-// memo is what the payer's wallet is shown: nothing where the payer wants that. A custodian of theirs would read it.
-func (e *Engine) memo(ctx context.Context, a *attempt) (string, error) {
-	if a.payer != nil {
-		hides, err := db.New(e.Pool).HidesDescriptions(ctx, *a.payer)
-		if err != nil {
-			return "", fmt.Errorf("read whether the payer hides descriptions: %w", err)
-		}
-		if hides {
-			return "", nil
-		}
-	}
-	return a.def.describe(a.args)
 }

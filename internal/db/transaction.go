@@ -24,8 +24,8 @@ type Transaction struct {
 
 	conn   *pgxpool.Conn
 	queued pgx.Batch
-	asked  map[int]*[]int64 // by position in the queue: the statements that return numbers, and where to put these
-	begun  bool             // PostgreSQL may know of it
+	asked  map[int]func(pgx.Rows) error // by position in the queue: the statements that return something, and who takes it
+	begun  bool                         // PostgreSQL may know of it
 	closed bool
 }
 
@@ -196,26 +196,44 @@ func (t *Transaction) QueryRow(ctx context.Context, sql string, args ...any) pgx
 // that returns nothing is; the numbers arrive with the answer to the next statement that the caller waits for. If ids
 // is called before that, it waits for them alone.
 func (t *Transaction) NextActions(count int) (ids func(context.Context) ([]int64, error)) {
-	var next []int64
-	if t.asked == nil {
-		t.asked = map[int]*[]int64{}
+	return ask[int64](t, nextActions, int32(count))
+}
+
+// HidesDescriptions asks, as NextActions does, whether a payer wants their wallet to be shown no descriptions. Nobody
+// knows what an anonymous payer (nil) wants, so they see them.
+func (t *Transaction) HidesDescriptions(payer *int64) (hides func(context.Context) (bool, error)) {
+	answer := ask[bool](t, hidesDescriptions, payer)
+	return func(ctx context.Context) (bool, error) {
+		one, err := answer(ctx)
+		return err == nil && one[0], err
 	}
-	t.asked[t.queued.Len()] = &next
-	t.queued.Queue(nextActions, int32(count))
-	return func(ctx context.Context) ([]int64, error) {
+}
+
+// ask queues a question whose answer is a column.
+func ask[T any](t *Transaction, sql string, args ...any) func(context.Context) ([]T, error) {
+	var got []T
+	if t.asked == nil {
+		t.asked = map[int]func(pgx.Rows) error{}
+	}
+	t.asked[t.queued.Len()] = func(rows pgx.Rows) (err error) {
+		got, err = pgx.CollectRows(rows, pgx.RowTo[T])
+		return err
+	}
+	t.queued.Queue(sql, args...)
+	return func(ctx context.Context) ([]T, error) {
 		switch {
-		case next != nil:
-			return next, nil
+		case got != nil:
+			return got, nil
 		case t.closed:
 			return nil, pgx.ErrTxClosed
 		case t.queued.Len() == 0:
-			return nil, errors.New("the numbers of actions were not answered: a statement before them has failed")
+			return nil, fmt.Errorf("%s was not answered: a statement before it has failed", nameOf(sql))
 		}
 		answers, err := t.send(ctx, "")
 		if err != nil {
 			return nil, err
 		}
-		return next, answers.Close()
+		return got, answers.Close()
 	}
 }
 
@@ -229,9 +247,9 @@ func (t *Transaction) send(ctx context.Context, sql string, args ...any) (pgx.Ba
 	answers := t.conn.SendBatch(ctx, &batch)
 	for i, q := range batch.QueuedQueries[:before] {
 		var err error
-		if numbers := asked[i]; numbers != nil {
+		if take := asked[i]; take != nil {
 			rows, _ := answers.Query() // the rows have the error too
-			*numbers, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+			err = take(rows)
 		} else {
 			_, err = answers.Exec()
 		}
