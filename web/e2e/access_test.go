@@ -127,7 +127,7 @@ func everyPage(t *testing.T, w *world) {
 		{"withdraw", "/wallet/withdraw", "Most that routing may cost"},
 		{"receiving", "/wallet/receiving", "Add a wallet"},
 		{"notifications", "/notifications", "Nothing yet."},
-		{"settings", "/settings", "You are looker"},
+		{"settings", "/settings", "Days until invoices"},
 	} {
 		v.open(p.path)
 		v.sees(p.text)

@@ -22,6 +22,7 @@ func TestClient(t *testing.T) {
 	}{
 		{"signs in by name and by key", signsIn},
 		{"signs in by a wallet", signsInByWallet},
+		{"what is wanted of one's invoices is kept", privacy},
 		{"an anonymous post is paid by its code", anonymousPost},
 		{"a zap is seen by its payer alone until it is paid, then by all", optimisticZap},
 		{"what was not paid is tried again", failedAndRetried},
@@ -105,6 +106,22 @@ func signsInByWallet(t *testing.T, w *world) {
 			t.Fatalf("the key is good for %s after signing out", response.Status)
 		}
 	}
+}
+
+func privacy(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.signIn("discreet")
+	v.clickAt("field('My invoices')")
+	v.fill("Days until invoices", "30")
+	v.press("Save")
+	v.sees("Saved.")
+	v.open("/settings")
+	v.await("field('My invoices')?.checked && field('Days until invoices')?.value === '30'")
+	v.fill("Days until invoices", "")
+	v.press("Save")
+	v.sees("Saved.")
+	v.open("/settings")
+	v.await("field('My invoices')?.checked && field('Days until invoices')?.value === ''")
 }
 
 func anonymousPost(t *testing.T, w *world) {

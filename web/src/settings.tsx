@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { ask, key, Refusal, signIn, signOut } from './api'
+import { Privacy } from './privacy'
 import { go, Link, useTitle } from './router'
 import { me } from './session'
 import { WalletSignIn, withWallet } from './walletsignin'
@@ -23,6 +24,7 @@ export function SettingsPage() {
       <h1>{signedIn ? 'Settings' : 'Sign in'}</h1>
       {signedIn ? <Account apiKey={signedIn} /> : ways.map((Way) => <Way />)}
       <Zapping />
+      {signedIn && <Privacy />}
     </>
   )
 }
