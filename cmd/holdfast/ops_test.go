@@ -287,7 +287,7 @@ func TestAlertsAreOfWhatIsExposed(t *testing.T) {
 	if err := decoder.Decode(&file); err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]bool{}
+	seen, pages := map[string]bool{}, string(ops(t, "../docs/operations.md"))+string(ops(t, "../docs/reconcile.md"))
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {
 			labels := x.check(rule.Expr)
@@ -295,6 +295,9 @@ func TestAlertsAreOfWhatIsExposed(t *testing.T) {
 				t.Errorf("the name %q is empty, not the only one, or no name", rule.Alert)
 			}
 			seen[rule.Alert] = true
+			if !strings.Contains(pages, "`"+rule.Alert+"`") {
+				t.Errorf("no page says what to do about %s", rule.Alert)
+			}
 			if rule.For != "" && !duration.MatchString(rule.For) {
 				t.Errorf("%s: for %q", rule.Alert, rule.For)
 			}
