@@ -11,8 +11,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// settling is how long a day is left alone after it has ended, so that payments made at midnight can commit. A
-// transaction lives for at most half a minute.
+// settling is how long a day is left alone after it has ended, so that payments made at midnight can commit. What
+// commits later than that is in the next day's pool.
 const settling = 2 * time.Minute
 
 // PayRewards hands out the rewards pool of each day (UTC) that has ended and is not yet paid, oldest first, inside the
