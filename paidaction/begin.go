@@ -156,7 +156,7 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 		row.Deadline, row.ClientHash = new(tx.Now.Add(e.Settings.InvoiceExpiry)), a.client
 	}
 	if tx.Forward != nil {
-		row.Deadline, row.InnerWalletID = new(tx.Now.Add(tx.Forward.Expiry)), &tx.Forward.Wallet
+		row.Deadline, row.InnerWalletID = &tx.Forward.Until, &tx.Forward.Wallet
 	}
 	if a.key != nil && a.payer != nil {
 		// InsertAction would wait for a transaction that is changing an earlier action with this key. That

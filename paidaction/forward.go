@@ -75,6 +75,9 @@ func (e *Engine) wrap(ctx context.Context, a *attempt, p plan, peers []Peer) (*F
 // would be paid with our money.
 func wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, p plan) (db.InsertInvoiceParams, error) {
 	f := tx.Forward
+	if f.Until.Sub(tx.Now) < MinOuterLife { // the payer's earlier requests were slow
+		return db.InsertInvoiceParams{}, errNotInTime()
+	}
 	n, err := q.UseForeignHash(ctx, db.UseForeignHashParams{PaymentHash: f.Hash[:], Used: "WRAPPED"})
 	if err != nil {
 		return db.InsertInvoiceParams{}, fmt.Errorf("note the hash: %w", err)
@@ -84,7 +87,7 @@ func wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, p pl
 	}
 	return db.InsertInvoiceParams{
 		ActionID: tx.Action, Node: p.node, PaymentHash: f.Hash[:], Hold: true, AmountMsat: int64(tx.Cost), Memo: p.memo,
-		CltvDelta: int32(f.CLTVDelta), ExpiresAt: tx.Now.Add(f.Expiry), Chosen: a.chosen,
+		CltvDelta: int32(f.CLTVDelta), ExpiresAt: f.Until, Chosen: a.chosen,
 	}, nil
 }
 

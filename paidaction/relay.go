@@ -48,9 +48,12 @@ type Forward struct {
 	FinalCLTV uint32 // of the inner, in blocks
 	Expires   time.Time
 	// Of the outer invoice:
-	Expiry    time.Duration
+	Until     time.Time // when it expires; the inner outlives it
 	CLTVDelta uint32
 }
+
+// MinOuterLife is the least time that the payer of a wrapped invoice has (spec 03 §3.2).
+const MinOuterLife = 60 * time.Second
 
 // Payee is whom a withdrawal pays.
 type Payee struct {

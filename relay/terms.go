@@ -116,7 +116,7 @@ func (r *Relay) wrapped(ctx context.Context, q paidaction.WrapRequest, bolt11 st
 		return paidaction.Forward{}, err
 	}
 	return paidaction.Forward{Bolt11: bolt11, Hash: inner.Hash, Amount: inner.Amount, Budget: terms.Budget, FinalCLTV: inner.CLTVDelta,
-		Expires: inner.Expires, Expiry: terms.Expiry, CLTVDelta: terms.CLTVDelta}, nil
+		Expires: inner.Expires, Until: terms.Expires, CLTVDelta: terms.CLTVDelta}, nil
 }
 
 // used reports whether a hash was wrapped or withdrawn before, or a node knows a payment with it, since our own records
@@ -245,6 +245,7 @@ func (r *Relay) route(ctx context.Context, sending []string, receiver int64, bol
 		}
 		var terms wrap.Terms
 		if err == nil {
+			facts.Now = r.now() // asking nodes may have taken long
 			terms, err = r.Rules.Wrap(facts)
 		}
 		if terms.Budget = min(terms.Budget, spare); err == nil && facts.Route.Fee > terms.Budget {

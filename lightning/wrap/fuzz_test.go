@@ -26,7 +26,7 @@ func FuzzRules(f *testing.F) {
 		}
 		var broken *Violation
 		if terms, err := (Settings{}).Wrap(facts); err == nil {
-			if inner <= 0 || inner > requested || inner+int64(terms.Budget) > outer || fee > int64(terms.Budget) || fee < 0 || terms.Expiry <= 0 ||
+			if inner <= 0 || inner > requested || inner+int64(terms.Budget) > outer || fee > int64(terms.Budget) || fee < 0 || !terms.Expires.After(now) ||
 				int64(terms.CLTVDelta) < int64(route)-int64(height) || terms.CLTVDelta < cltv {
 				t.Errorf("%+v was wrapped as %+v", facts, terms)
 			}

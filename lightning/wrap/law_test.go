@@ -97,8 +97,8 @@ func TestWindowsNestWhenWrapped(t *testing.T) {
 		if err != nil {
 			return false
 		}
-		if f.Inner.Expires.Sub(f.Now.Add(terms.Expiry)) < 120*time.Second || terms.Expiry > 480*time.Second ||
-			terms.Expiry < time.Minute || terms.Expiry%time.Second != 0 {
+		life := terms.Expires.Sub(f.Now)
+		if f.Inner.Expires.Sub(terms.Expires) < 120*time.Second || life > 480*time.Second || life < time.Minute || life%time.Second != 0 {
 			t.Fatalf("%+v, and the inner expires at %v", terms, f.Inner.Expires)
 		}
 		if f.Chain.Height+terms.CLTVDelta < f.Route.Height+80 || terms.CLTVDelta > 1_000 || terms.CLTVDelta < 54 {

@@ -22,7 +22,7 @@ const (
 	minExpiryLeft = 240 * time.Second // of the inner when it is wrapped
 	maxOuterLife  = 600 * time.Second // before expiryMargin is subtracted
 	expiryMargin  = 120 * time.Second // by which the inner outlives the outer
-	minOuterLife  = 60 * time.Second
+	minOuterLife  = paidaction.MinOuterLife
 
 	minCLTVMargin = 80
 	paddingCLTV   = 3 // what LND adds to the inner's final CLTV

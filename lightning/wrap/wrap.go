@@ -15,7 +15,7 @@ import (
 
 // Terms are what the outer invoice is made with, besides the amount that the payer owes.
 type Terms struct {
-	Expiry    time.Duration   // whole seconds
+	Expires   time.Time       // a moment and no duration, so that it stays right however long making the outer takes
 	CLTVDelta uint32          // final CLTV in blocks
 	Budget    paidaction.Msat // for routing. The outer minus inner and Budget is to be shared, and is never negative
 }
@@ -42,7 +42,7 @@ func (s Settings) Wrap(f Facts) (Terms, error) {
 		return Terms{}, err
 	}
 	return Terms{
-		Expiry: outerExpiry(f.Inner.Expires, f.Now), CLTVDelta: s.OuterCLTV(f.Route, f.Chain.Height),
+		Expires: f.Now.Add(outerExpiry(f.Inner.Expires, f.Now)), CLTVDelta: s.OuterCLTV(f.Route, f.Chain.Height),
 		Budget: budget(f.Outer, f.Inner.Amount),
 	}, nil
 }

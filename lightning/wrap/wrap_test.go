@@ -116,7 +116,7 @@ func TestSoundFactsPassEveryStage(t *testing.T) {
 		t.Errorf("%+v", way)
 	}
 	terms, err := Settings{}.Wrap(sound())
-	if want := (Terms{Expiry: 480 * time.Second, CLTVDelta: 280, Budget: 30 * sat}); err != nil || terms != want {
+	if want := (Terms{Expires: now.Add(480 * time.Second), CLTVDelta: 280, Budget: 30 * sat}); err != nil || terms != want {
 		t.Errorf("%+v, %v", terms, err)
 	}
 	pay, err := Settings{}.Forward("lnbc1", sound())
