@@ -54,8 +54,14 @@ func TestSameKeySameAction(t *testing.T) {
 	}
 	_, err = w.Try(user, community.KindDownZap, zapped, paidaction.FeeCredit, "zap") // what tells it from the zap is its kind alone
 	w.WantRefusal(err, paidaction.CodeIdempotencyConflict)
-	_, err = w.Try(user, community.KindDonate, args, "", strings.Repeat("k", 256))
-	w.WantRefusal(err, paidaction.CodeInvalidInput)
+	// Bytes count, not characters.
+	if _, err := w.Try(user, community.KindDonate, args, "", strings.Repeat("ü", 127)+"k"); err != nil {
+		t.Errorf("a key of 255 bytes: %v", err)
+	}
+	for _, long := range []string{strings.Repeat("k", 256), strings.Repeat("ü", 128)} {
+		_, err = w.Try(user, community.KindDonate, args, "", long)
+		w.WantRefusal(err, paidaction.CodeInvalidInput)
+	}
 }
 
 func TestAnonymousKeyGivesTheSecretAgain(t *testing.T) {
@@ -70,7 +76,12 @@ func TestAnonymousKeyGivesTheSecretAgain(t *testing.T) {
 	if err != nil || again.ID != first.ID || again.Secret != first.Secret || again.Invoice.Bolt11 != first.Invoice.Bolt11 {
 		t.Errorf("%+v, %v", again, err)
 	}
-	_, err = w.Try(0, community.KindDonate, args, "", "guessable")
+	// 128 random bits are 22 characters in base64; fewer can be guessed, and with the key comes the secret.
+	const drawn = "Bf9pVpXq0k2m7Rz4sT1wYA"
+	if _, err := w.Try(0, community.KindDonate, args, "", drawn); err != nil {
+		t.Errorf("a key of 128 bits: %v", err)
+	}
+	_, err = w.Try(0, community.KindDonate, args, "", drawn[1:])
 	w.WantRefusal(err, paidaction.CodeInvalidInput)
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -56,5 +57,39 @@ func TestAReceiverWhoseWalletsHangHoldsUpNoOthersAttempts(t *testing.T) {
 		if next := b.Look(*b.WantState(id, paidaction.Retrying).Successor); next.Method != want {
 			t.Errorf("the next attempt of the %dth is paid by %s, want %s", i+1, next.Method, want)
 		}
+	}
+}
+
+// Spec 01 §1.7: the server prepares attempts by itself up to the third, also where further wallets are left. Then the
+// payer is told, once, and may try again.
+func TestThreeAttemptsArePreparedInAll(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	for range 3 {
+		b.Wallets.Add(b.author).Ask.Act = simnode.Refuses
+	}
+	told := func() int64 {
+		return b.Count(`SELECT count(*) FROM notification WHERE kind = 'PAYMENT_FAILED' AND user_id = $1`, b.payer)
+	}
+	b.Run(b.Relay)
+	pa := b.zap()
+	for attempt := 1; ; attempt++ {
+		b.pay(pa)
+		b.Await(pa.ID, paidaction.Failed)
+		b.Drain()
+		if attempt == 3 {
+			break
+		}
+		if n := told(); n != 0 {
+			t.Errorf("after attempt %d the payer was told %d times", attempt, n)
+		}
+		pa = b.Look(*b.WantState(pa.ID, paidaction.Retrying).Successor)
+	}
+	if last := b.WantState(pa.ID, paidaction.Failed); last.Attempt != 3 || last.Method != paidaction.P2P || told() != 1 {
+		t.Fatalf("attempt %d by %s failed, and the payer was told %d times", last.Attempt, last.Method, told())
+	}
+	next, err := b.Engine.Retry(b.Ctx, enginetest.Caller(b.payer), pa.ID, "", paidaction.Terms{Method: paidaction.P2P})
+	if err != nil || next.Attempt != 4 {
+		t.Errorf("tried again by the payer: %+v, %v", next, err)
 	}
 }
