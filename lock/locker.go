@@ -38,6 +38,7 @@ type Locker struct {
 	missed     atomic.Bool               // wakes may have been: listening began or ceased since all tickets were looked at
 	beaten     atomic.Pointer[time.Time] // when the last successful heartbeat was sent
 	keeper     *keeper
+	acquiring  sync.WaitGroup // acquisitions that may still become leases
 	background sync.WaitGroup // store calls that nobody waits for
 
 	mu       sync.Mutex
@@ -178,6 +179,11 @@ func status(err error) string {
 
 // obtain waits for the lock, and queues again whenever it loses its place.
 func (l *Locker) obtain(ctx context.Context, p *Place, options Options, wait bool) (*Lease, error) {
+	if !l.begin() {
+		p.depart()
+		return nil, ErrClosed
+	}
+	defer l.acquiring.Done()
 	waiting := ctx
 	if options.MaxWait != Unlimited {
 		var cancel context.CancelFunc
@@ -231,6 +237,7 @@ func (l *Locker) Close() error {
 	}
 	l.stop()
 	l.loops.Wait()
+	l.acquiring.Wait() // whoever was granted the lock before is about to have a lease
 	for _, lease := range l.keeper.all() {
 		lease.lose(ErrClosed)
 	}
@@ -244,6 +251,16 @@ func (l *Locker) Close() error {
 		}
 	}
 	return l.store.Close()
+}
+
+// begin counts an acquisition that Close waits for. It returns false, and counts none, once the Locker is being closed.
+func (l *Locker) begin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.acquiring.Add(1)
+	}
+	return !l.closed
 }
 
 // spawn runs something that only Close waits for. After Close has waited, it returns false and runs nothing.
