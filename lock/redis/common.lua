@@ -16,11 +16,12 @@ end
 
 local function whole(n) return string.format('%.0f', n) end
 
--- A counter that was lost begins at the caller's clock, in microseconds: above all fences that were given before, as long as
--- fewer than a million are given in a second.
+-- A fence is one more than the last, and never below the caller's clock, in microseconds. Redis may have lost the counter, or
+-- have an older copy of it: the clock is above all fences that were given before, as long as fewer than a million are given in a
+-- second.
 local function nextFence(clock)
   local fence = redis.call('INCR', P .. 'fence')
-  if fence < tonumber(clock) / 2 then
+  if fence < tonumber(clock) then
     redis.call('SET', P .. 'fence', clock)
     fence = tonumber(clock)
   end

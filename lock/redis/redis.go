@@ -73,7 +73,7 @@ func (s *Store) run(ctx context.Context, script *redis.Script, arguments ...any)
 	return script.Run(ctx, s.client, []string{prefix}, arguments...).Result()
 }
 
-// clock is where fences begin when Redis has lost their counter.
+// clock is what the next fence is not below, since Redis may have lost their counter.
 func clock() string { return strconv.FormatInt(time.Now().UnixMicro(), 10) }
 
 func ms(d time.Duration) int64 { return d.Milliseconds() }
