@@ -30,7 +30,8 @@ func NewMemory(maxKeys int) *Memory {
 	if maxKeys == 0 {
 		maxKeys = 100_000
 	}
-	return &Memory{maxKeys: maxKeys, keys: map[string]*memoryKey{}, listeners: map[string]func(string, int64){}}
+	// Fences begin at the clock, above those of the process before.
+	return &Memory{maxKeys: maxKeys, fence: time.Now().UnixMicro(), keys: map[string]*memoryKey{}, listeners: map[string]func(string, int64){}}
 }
 
 // Name implements [Store].

@@ -138,6 +138,29 @@ func (s lateTouch) Touch(ctx context.Context, touches []lock.Touch) (map[string]
 	return late(s.Memory.Touch(ctx, touches))
 }
 
+// TestFencesGrowOverARestart: what a lease of the process before wrote is not above all that comes after it.
+func TestFencesGrowOverARestart(t *testing.T) {
+	t.Parallel()
+	last := int64(0)
+	for range 3 {
+		l, err := lock.New(lock.NewMemory(0), lock.Settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			lease := locktest.Acquire(t, l, "k", lock.Options{})
+			if lease.Fence() <= last {
+				t.Errorf("fence %d after %d", lease.Fence(), last)
+			}
+			last = lease.Fence()
+			locktest.Release(t, lease)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestATouchCountsFromBeforeTheQuestion: a lease is nobody's any more once the store gives the lock to another one, however long the answer to the last touch took.
 func TestATouchCountsFromBeforeTheQuestion(t *testing.T) {
 	t.Parallel()
