@@ -78,6 +78,11 @@ func TestWithdrawRefused(t *testing.T) {
 			t.Errorf("%s: %s", name, r.Raw)
 		}
 	}
+	// Credits are no help, and there is no invoice to pay: nobody is sent there.
+	r := a.Do(payer, withdrawTo, vars{"to": carol.Issue(simnode.Ask{Amount: 100_000}).Bolt11, "fee": 1})
+	if said := r.Errors[0].Message; said != "Your sats do not cover this and the most that routing may cost." {
+		t.Errorf("more than there is: %s", said)
+	}
 	if r := a.Do(nobody, withdrawTo, vars{"to": carol.Issue(simnode.Ask{Amount: 5_000}).Bolt11, "fee": 1}); r.code() != "UNAUTHENTICATED" {
 		t.Errorf("%s", r.Raw)
 	}

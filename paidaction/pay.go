@@ -227,6 +227,9 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 			return nil, err
 		}
 	}
+	if insufficient && slices.Contains(methods, Outgoing) {
+		return nil, Errorf(CodeInsufficientFunds, "Your sats do not cover this and the most that routing may cost.")
+	}
 	if insufficient {
 		return nil, Errorf(CodeInsufficientFunds, "Your balance does not cover this. Add to it, or pay by invoice.")
 	}
