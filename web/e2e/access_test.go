@@ -106,8 +106,9 @@ func everyPage(t *testing.T, w *world) {
 	for _, p := range []struct{ name, path, text string }{
 		{"signed-out", "/settings", "New here"},
 		{"not-here", "/no/such/page", "Not found"},
+		{"unreadable", "/%ff", "Not found"},
 	} {
-		v.allowed = "404" // the last one's status
+		v.allowed = "404" // the status of the last two
 		v.open(p.path)
 		v.sees(p.text)
 		look(v, p.name)

@@ -36,6 +36,10 @@ func TestClient(t *testing.T) {
 		{"an invoice that runs out is seen to, and followed by the next", inTime},
 		{"a first visit is fast, small and still", firstVisit},
 		{"an answer that was lost is asked for again, and nothing is paid twice", lostAnswer},
+		{"a connection that is gone without a word is made again", silentLine},
+		{"a payment that waits is shown by whatever asks for it", waitingPayment},
+		{"a dialog ends where its way out leads elsewhere", wayOut},
+		{"who signs out in one window is signed out in the others", twoWindows},
 		{"everything is done by keyboard", keyboard},
 		{"every page can be used by everybody", everyPage},
 		{"operators see how the service stands", operatorsPages},
@@ -294,6 +298,10 @@ func credits(t *testing.T, w *world) {
 	v.sees("Zap of 10 sats: paid from your credits.")
 	v.await("!document.querySelector('dialog[open]') && zapped(" + item + ", 'total') === '10'")
 	v.sees("490 credits")
+	v.await("!says('Zap of 10 sats: paid from your credits.')") // and what is the same again is told again
+	v.press("Zap 10 sats")
+	v.sees("Zap of 10 sats: paid from your credits.")
+	v.sees("480 credits")
 }
 
 func withdrawal(t *testing.T, w *world) {

@@ -35,8 +35,16 @@ type visitor struct {
 
 func (w *world) visitor(t *testing.T) *visitor {
 	t.Helper()
-	v := &visitor{t: t, base: w.stack.URL()}
-	ctx, end := chromedp.NewContext(w.browser, chromedp.WithNewBrowserContext(), chromedp.WithListener(v.watch))
+	return newVisitor(t, w.browser, w.stack.URL(), chromedp.WithNewBrowserContext())
+}
+
+// window is another window of the same person, in the same browser.
+func (v *visitor) window() *visitor { v.t.Helper(); return newVisitor(v.t, v.ctx, v.base) }
+
+func newVisitor(t *testing.T, in context.Context, base string, options ...chromedp.ContextOption) *visitor {
+	t.Helper()
+	v := &visitor{t: t, base: base}
+	ctx, end := chromedp.NewContext(in, append(options, chromedp.WithListener(v.watch))...)
 	v.ctx = ctx
 	t.Cleanup(func() {
 		if t.Failed() {

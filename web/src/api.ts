@@ -15,9 +15,19 @@ export function signIn(newKey: string | null, ends = false) {
   else localStorage.removeItem(kept)
   if (newKey && ends) localStorage.setItem(ending, newKey)
   else localStorage.removeItem(ending)
+  use(newKey)
+}
+
+function use(newKey: string | null) {
   socket?.close()
   key.set(newKey)
 }
+
+// Who signs out in another window of this browser does so here.
+addEventListener('storage', () => {
+  const now = localStorage.getItem(kept)
+  if (key.get() && now !== key.get()) use(now)
+})
 
 // signOut forgets the key, and revokes it if it was made for this browser. It works offline, too: then the key is only
 // forgotten here.
@@ -73,6 +83,10 @@ let socket: WebSocket | null = null
 let acknowledged = false
 let failures = 0
 let last = 0
+let heard = 0 // when the connection last said something
+
+// silence is how long a connection may say nothing: the service pings every 20 seconds.
+const silence = 50_000
 
 // follow calls next with each answer of a subscription, reconnecting if the connection is lost, until the subscription
 // has ended or the returned function is called.
@@ -97,15 +111,31 @@ function subscribe(id: string) {
 function connect() {
   const mine = new WebSocket(location.origin.replace(/^http/, 'ws') + '/graphql', 'graphql-transport-ws')
   socket = mine
+  heard = Date.now()
   mine.onopen = () => send({ type: 'connection_init', payload: key.get() ? { Authorization: `Bearer ${key.get()}` } : {} })
-  mine.onmessage = (event) => hear(JSON.parse(event.data))
-  mine.onclose = () => {
-    socket = null
-    acknowledged = false
-    // The pause grows up to ten seconds; the first time there is none.
-    if (followed.size > 0) setTimeout(() => socket || followed.size === 0 || connect(), Math.min(10_000, 250 * (2 ** failures++ - 1)))
+  mine.onmessage = (event) => {
+    heard = Date.now()
+    hear(JSON.parse(event.data))
   }
+  mine.onclose = () => lost(mine)
 }
+
+function lost(gone: WebSocket) {
+  if (socket !== gone) return
+  socket = null
+  acknowledged = false
+  // The pause grows up to ten seconds; the first time there is none.
+  if (followed.size > 0) setTimeout(() => socket || followed.size === 0 || connect(), Math.min(10_000, 250 * (2 ** failures++ - 1)))
+}
+
+// A connection can be gone without a word, as when a telephone changes its network.
+setInterval(() => {
+  const silent = socket
+  if (!silent || Date.now() - heard < silence) return
+  silent.onmessage = null
+  silent.close()
+  lost(silent)
+}, 5000)
 
 function hear(message: { type: string; id: string; payload?: any }) {
   const one = followed.get(message.id)

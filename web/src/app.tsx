@@ -17,9 +17,18 @@ import { TerritoriesPage, TerritoryPage } from './territory'
 import { CreditsPage, nameOf, WalletPage, WithdrawPage } from './wallet'
 import { PostPage } from './write'
 
+// read is the parts of an address. One that is no text is nowhere.
+function read(address: string): string[] {
+  try {
+    return address.split('/').slice(1).map(decodeURIComponent)
+  } catch {
+    return ['?']
+  }
+}
+
 // Page is the page at an address. web/web.go knows the same addresses.
 function Page() {
-  const [first, second = '', third = ''] = path.use().split('/').slice(1).map(decodeURIComponent)
+  const [first, second = '', third = ''] = read(path.use())
   switch (first) {
     case '':
       return <FeedPage sort="HOT" />
@@ -89,13 +98,13 @@ function Waiting() {
 }
 
 function Toast() {
-  const text = said.use()
-  const [gone, setGone] = useState('')
+  const message = said.use() // the same text again is another message
+  const [gone, setGone] = useState(message)
   useEffect(() => {
-    const timer = setTimeout(() => setGone(text), 6000)
+    const timer = setTimeout(() => setGone(message), 6000)
     return () => clearTimeout(timer)
-  }, [text])
-  return <div class="toast" role="status">{text !== gone && text}</div>
+  }, [message])
+  return <div class="toast" role="status">{message !== gone && <span key={message}>{message.text}</span>}</div>
 }
 
 // recall finds what was begun before this page was opened and is not paid yet.

@@ -53,7 +53,7 @@ function Seen() {
 
 function Line({ of: { kind, item, territory, day, action, retryUntil, createdAt } }: { of: Notification }) {
   const failed = kind === 'PAYMENT_FAILED'
-  const retry = () => void resume(action!, nameOf(action!.kind), true)?.retry()
+  const retry = () => void resume(action!, nameOf(action!.kind), true).retry()
   return (
     <li>
       <p>

@@ -64,12 +64,11 @@ function Content({ payment }: { payment: Payment }) {
       <p class="state" role="status" data-state={action?.state}>{tellOf(payment)}</p>
       {trouble && <p class="bad" role="alert">{trouble.message}</p>}
       {open && action.invoice!.bolt11 && <Invoice key={action.id} action={action} bolt11={action.invoice!.bolt11} />}
-      <footer>
+      <footer onClick={(event) => event.target instanceof HTMLAnchorElement && hide(payment)}>
         {open && <button disabled={asking} onClick={payment.cancel}>Cancel this payment</button>}
         {failed && <button class="primary" disabled={asking} onClick={payment.retry}>{dearer ? `Try again for ${dearer}` : 'Try again'}</button>}
         {notBegun && dearer && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Continue for {dearer}</button>}
         {notBegun && trouble.unclear && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Ask again</button>}
-        {notBegun && trouble.code === 'INSUFFICIENT_FUNDS' && <Link to="/wallet/credits" class="button">Buy credits</Link>}
         {notBegun && trouble.code === 'UNAUTHENTICATED' && <Link to="/settings" class="button">Sign in</Link>}
         {(!open || asking) && <button class={failed || notBegun ? '' : 'primary'} autofocus onClick={() => hide(payment)}>{action?.state === 'PAID' ? 'Done' : 'Close'}</button>}
       </footer>

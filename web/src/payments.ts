@@ -171,7 +171,7 @@ async function actionOf(id: string): Promise<Action> {
 // underway are all payments that this page knows of, the latest last; shown is the one that the dialog shows.
 export const underway = new Store<Payment[]>([])
 export const shown = new Store<Payment | null>(null)
-export const said = new Store('') // short messages, shown and read aloud
+export const said = new Store({ text: '' }) // short messages, shown and read aloud
 
 const tell = () => {
   underway.set([...underway.get()])
@@ -193,7 +193,7 @@ export async function pay(intent: Intent): Promise<void> {
   await payment.begin()
   latest.until = Date.now() + doubleTap
   if (payment.action?.state === 'PAID') {
-    said.set(`${intent.what}: paid from your ${payment.action.paymentMethod === 'FEE_CREDIT' ? 'credits' : 'sats'}.`)
+    said.set({ text: `${intent.what}: paid from your ${payment.action.paymentMethod === 'FEE_CREDIT' ? 'credits' : 'sats'}.` })
     drop(payment)
   } else {
     shown.set(payment)
@@ -202,10 +202,12 @@ export async function pay(intent: Intent): Promise<void> {
 
 // resume follows an action that was begun earlier.
 export function resume(action: Action, what: string, show: boolean) {
-  if (underway.get().some((p) => p.action?.id === action.id)) return
-  const payment = new Payment({ what, mutation: '', args: {} })
-  underway.set([...underway.get(), payment])
-  payment.take(action)
+  let payment = underway.get().find((p) => p.action?.id === action.id)
+  if (!payment) {
+    payment = new Payment({ what, mutation: '', args: {} })
+    underway.set([...underway.get(), payment])
+    payment.take(action)
+  }
   if (show) shown.set(payment)
   return payment
 }

@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/chromedp/cdproto/page"
+)
+
+// deafLine lets a test make a page's connection silent: it says nothing more, not even that it has ended. It can also let the page's clock
+// go forward.
+const deafLine = `{
+	window.WebSocket = class extends WebSocket {
+		constructor(...to) { super(...to); window.line = this }
+		set onmessage(hear) { super.onmessage = (event) => this.deaf || hear(event) }
+		set onclose(end) { super.onclose = (event) => this.deaf || end(event) }
+	}
+	const now = Date.now
+	window.later = 0
+	Date.now = () => now() + window.later
+}`
+
+// silentLine loses the connection as a telephone does that changes its network: nobody says so. The payment is seen all the same.
+func silentLine(t *testing.T, w *world) {
+	v := w.visitor(t)
+	command(v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: deafLine})
+	v.open("/post")
+	v.fill("Title", "Paid while the line was silent")
+	v.press("Post")
+	bolt11 := v.invoice()
+	v.await("line.readyState === WebSocket.OPEN && (line.deaf = true)")
+	w.pay(t, bolt11)
+	v.await("(window.later = 60_000)") // the service pings every 20 seconds
+	v.await("state() === 'PAID'")
+}
+
+// waitingPayment closes the dialog of a payment, and comes back to it from each place that offers it. The page is not loaded again meanwhile.
+func waitingPayment(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.signIn("absentminded")
+	v.open("/post")
+	v.fill("Title", "Looked at before it is paid")
+	v.press("Post")
+	first := v.invoice()
+	away := func() { v.t.Helper(); v.press("Close"); v.await("!document.querySelector('dialog[open]')") }
+	away()
+	v.await("heading('Looked at before it is paid')")
+	v.press("Pay") // on the item's page
+	if v.invoice() != first {
+		t.Error("another invoice is shown")
+	}
+	away()
+	v.press("0 credits") // the wallet, in the head of the page
+	v.sees("History")
+	v.press("Show")
+	if v.invoice() != first {
+		t.Error("another invoice is shown")
+	}
+	away()
+
+	var key string
+	if err := json.Unmarshal(v.await("localStorage.getItem('holdfast.key')"), &key); err != nil {
+		t.Fatal(err)
+	}
+	var begun struct {
+		PaidActions struct{ Nodes []struct{ ID string } }
+	}
+	w.ask(t, key, `{ paidActions { nodes { id } } }`, &begun)
+	w.ask(t, key, `mutation { cancelInvoice(id: "`+begun.PaidActions.Nodes[0].ID+`") { id } }`, &struct{}{})
+	v.press("Notifications")
+	v.sees("Not paid: Post or comment")
+	v.press("Try again")
+	w.pay(t, v.invoice())
+	v.await("state() === 'PAID'")
+}
+
+// wayOut follows the link that a refused request offers, if there is one that helps: credits would not, since they cannot be withdrawn.
+func wayOut(t *testing.T, w *world) {
+	bolt11, err := w.stack.Network.Node("receiver").Invoice(t.Context(), 21_000, "too much")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := w.visitor(t)
+	v.signIn("penniless")
+	v.open("/wallet/withdraw")
+	v.fill("Invoice or lightning address", bolt11)
+	v.press("Withdraw")
+	v.sees("Your sats do not cover this and the most that routing may cost.")
+	v.await("!button('Buy credits')")
+
+	v.await("(localStorage.setItem('holdfast.key', 'no such key'), true)")
+	v.allowed = "401" // the browser tells of it as well
+	v.open("/post")
+	v.fill("Title", "By nobody who is known")
+	v.press("Post")
+	v.sees("This key is not known")
+	v.press("Sign in")
+	v.await("location.pathname === '/settings' && !document.querySelector('dialog[open]')")
+}
+
+// twoWindows signs out in one window: nobody goes on with the key in the other.
+func twoWindows(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.signIn("twice")
+	other := v.window()
+	other.open("/settings")
+	other.sees("You are twice")
+	v.press("Sign out")
+	v.sees("With a key")
+	other.sees("With a key")
+}
