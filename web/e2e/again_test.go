@@ -34,6 +34,32 @@ func silentLine(t *testing.T, w *world) {
 	v.await("state() === 'PAID'")
 }
 
+// refusedOnce has the first subscription of a page end as the service ends it while its database is away.
+const refusedOnce = `window.WebSocket = class extends WebSocket {
+	set onmessage(hear) {
+		super.onmessage = (event) => {
+			const { id } = JSON.parse(event.data)
+			if (id && !window.refused) {
+				window.refused = id
+				hear({ data: JSON.stringify({ id, type: 'error', payload: [{ message: 'Try again in a moment.', extensions: { code: 'TRY_AGAIN' } }] }) })
+			} else if (!id || id !== window.refused) hear(event)
+		}
+	}
+}`
+
+// refusedFollowing has the service refuse to tell of a payment, as it may when the page connects again. The payment is seen all the same.
+func refusedFollowing(t *testing.T, w *world) {
+	v := w.visitor(t)
+	command(v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: refusedOnce})
+	v.open("/post")
+	v.fill("Title", "Paid while nobody could tell")
+	v.press("Post")
+	bolt11 := v.invoice()
+	v.await("window.refused")
+	w.pay(t, bolt11)
+	v.await("state() === 'PAID'")
+}
+
 // waitingPayment closes the dialog of a payment, and comes back to it from each place that offers it. The page is not loaded again meanwhile.
 func waitingPayment(t *testing.T, w *world) {
 	v := w.visitor(t)

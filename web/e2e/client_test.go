@@ -37,6 +37,7 @@ func TestClient(t *testing.T) {
 		{"a first visit is fast, small and still", firstVisit},
 		{"an answer that was lost is asked for again, and nothing is paid twice", lostAnswer},
 		{"a connection that is gone without a word is made again", silentLine},
+		{"a payment that the service cannot tell of for a moment is followed on", refusedFollowing},
 		{"a payment that waits is shown by whatever asks for it", waitingPayment},
 		{"a dialog ends where its way out leads elsewhere", wayOut},
 		{"who signs out in one window is signed out in the others", twoWindows},

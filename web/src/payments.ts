@@ -140,11 +140,18 @@ export class Payment {
   private watch() {
     this.stop()
     const { id } = this.action!
-    this.stop = follow(
+    let later = 0
+    const unfollow = follow(
       `subscription ($id: ID!, $secret: String) { action: paidActionUpdated(id: $id, secret: $secret) { ...Action } } ${actionFragment}`,
       { id, secret: secretOf(id) },
       (data: { action: Action }) => this.action?.id === id && this.take(data.action),
+      // The service could not tell, as while its database is away: it is asked again.
+      (why) => why?.unclear && (later = setTimeout(() => this.watch(), 3000)),
     )
+    this.stop = () => {
+      clearTimeout(later)
+      unfollow()
+    }
   }
 
   private async succeed(id: string, secret: string | null) {
