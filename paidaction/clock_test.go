@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -43,4 +44,28 @@ func TestAClockThatIsNotConfirmedCancelsNothing(t *testing.T) {
 			w.WantState(pa.ID, paidaction.Failed)
 		})
 	}
+}
+
+// Nor does it give up an invoice that a node may still be at work on, for another process.
+func TestAClockThatIsNotConfirmedGivesNoInvoiceUp(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	w.Node.Before(simnode.MethodOpen, func(paidaction.Hash) {
+		w.Clock.Advance(time.Hour)
+		ahead := errors.New("the clock is ahead")
+		engine := *w.Engine
+		engine.ConfirmClock = func(context.Context) error { return ahead }
+		id := w.Count(`SELECT max(id) FROM paid_action`)
+		if _, err := engine.Drive(w.Ctx, id); !errors.Is(err, ahead) {
+			t.Errorf("driven: %v", err)
+		}
+		w.WantState(id, paidaction.PendingHeld)
+		w.Clock.Advance(-time.Hour)
+	})
+	pa := donate(w, 0, "")
+	pay(w, pa, simnode.Payment{})
+	if _, err := w.Engine.Drive(w.Ctx, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.WantState(pa.ID, paidaction.Paid)
 }

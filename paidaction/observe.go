@@ -35,7 +35,7 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (find
 	}
 	inv, chain, err := e.lookUp(ctx, node, pa, driven)
 	if errors.Is(err, ErrInvoiceNotFound) {
-		return e.absent(pa)
+		return e.absent(ctx, pa)
 	}
 	if err != nil {
 		return finding{}, fmt.Errorf("look up the invoice: %w", err)
@@ -143,13 +143,18 @@ func (e *Engine) judgeOpen(ctx context.Context, pa *PaidAction, inv NodeInvoice)
 
 // absent is what it means that the node does not know the invoice. That alone proves nothing (spec 01 §1.6): only if no
 // bolt11 was ever stored, so that none was handed out, can nobody have paid.
-func (e *Engine) absent(pa *PaidAction) (finding, error) {
+func (e *Engine) absent(ctx context.Context, pa *PaidAction) (finding, error) {
 	if pa.Invoice.Bolt11 != "" {
 		return finding{}, fmt.Errorf("%w, though it issued it: was node %s wiped or restored?", ErrInvoiceNotFound, pa.Invoice.Node)
 	}
 	// In CANCELING no bolt11 can be stored any more. Before that the node gets time to answer.
-	if pa.State != Canceling && e.now().Sub(pa.CreatedAt) < e.Settings.IssueTimeout {
-		return finding{}, nil
+	if pa.State != Canceling {
+		if e.now().Sub(pa.CreatedAt) < e.Settings.IssueTimeout {
+			return finding{}, nil
+		}
+		if err := e.ConfirmClock(ctx); err != nil {
+			return finding{}, err
+		}
 	}
 	return finding{fact: NeverIssued, failure: Errorf(CodeLightningUnavailable, "No invoice could be made. Try again.")}, nil
 }
