@@ -119,3 +119,40 @@ func TestAPaymentThatMayBeMadeIsAskedForInEveryRun(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 }
+
+// A run that is out of time has not looked at everything. So it never says that all is well, although nothing that it
+// saw is broken.
+func TestARunThatIsOutOfTimeIsNotAllRight(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	since := w.Clock.Now()
+	donor := w.User("donor", 100*sat, 0)
+	for range 3 {
+		w.Clock.Advance(every)
+		w.Pay(donor, community.KindDonate, community.DonateArgs{Sats: 1}, "")
+	}
+	for _, quarters := range []time.Duration{1, 2, 3} {
+		config := compared(w).InPages(1)
+		config.Changed, config.Within = since, 4*time.Second
+		began := true
+		config.Now = func() time.Time {
+			if began {
+				began = false
+				return w.Clock.Now()
+			}
+			return w.Clock.Now().Add(quarters * config.Within / 4)
+		}
+		report, err := reconcile.Run(w.Ctx, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range report.Invariants {
+			if i.Broken != 0 {
+				t.Errorf("after %d quarters of its time: %+v", quarters, i)
+			}
+		}
+		if report.OK != (quarters < 2) {
+			t.Errorf("after %d quarters of its time: all is well %t, unknown %v", quarters, report.OK, report.Unknown)
+		}
+	}
+}

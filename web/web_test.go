@@ -50,7 +50,8 @@ func TestTheFirstLoadIsSmall(t *testing.T) {
 			t.Errorf("the policy is %q, without %s", policy, must)
 		}
 	}
-	if page.Header.Get("Cache-Control") != "no-cache" || page.Header.Get("X-Content-Type-Options") != "nosniff" || page.Header.Get("Referrer-Policy") != "no-referrer" {
+	if page.Header.Get("Cache-Control") != "no-cache" || page.Header.Get("X-Content-Type-Options") != "nosniff" || page.Header.Get("Referrer-Policy") != "no-referrer" ||
+		page.Header.Get("X-Frame-Options") != "DENY" {
 		t.Errorf("headers of the page: %v", page.Header)
 	}
 	total := page.ContentLength
@@ -71,6 +72,9 @@ func TestTheFirstLoadIsSmall(t *testing.T) {
 		total += packed.ContentLength
 		if c := packed.Header.Get("Cache-Control"); packed.StatusCode != http.StatusOK || !strings.Contains(c, "immutable") || packed.Header.Get("Content-Encoding") != "gzip" {
 			t.Errorf("%s: %d, %v", path, packed.StatusCode, packed.Header)
+		}
+		if packed.Header.Get("Vary") != "Accept-Encoding" || plain.Header.Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%s: a cache between would give it packed to those who unpack nothing: %v", path, plain.Header)
 		}
 		if plain.Header.Get("Content-Encoding") != "" || plain.ContentLength < packed.ContentLength && !strings.HasSuffix(path, ".svg") {
 			t.Errorf("%s for those who unpack nothing: %v", path, plain.Header)
