@@ -4591,7 +4591,7 @@ enum Scope {
   "Change the wallets that receive what others pay, the webhooks, and the preferences."
   SETTINGS
 }
-"The scope that a key must have to ask for this field."
+"The scope that a key must have to ask for this field. Every key is good for a field without it."
 directive @needs(scope: Scope!) on FIELD_DEFINITION
 
 "Generated types embed the fields of this interface."
@@ -5181,8 +5181,8 @@ type Mutation {
   signedIn(secret: String!, name: String, scopes: [Scope!], confirmed: Boolean! = false): SignedIn @needs(scope: SETTINGS)
   "Begins to link another wallet that can sign in to your account. This needs a key with every scope, since signing in with that wallet gives every scope."
   linkWalletKey: SignIn! @needs(scope: SETTINGS)
-  "Revokes the key that this request is sent with, and returns its owner. A site's token is not ours to revoke (FORBIDDEN)."
-  signOut: User! @needs(scope: READ)
+  "Revokes the key that this request is sent with, whatever its scopes, and returns its owner. A site's token is not ours to revoke (FORBIDDEN)."
+  signOut: User!
 }
 
 "Gives a share of what an item earns to somebody else."
