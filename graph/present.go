@@ -45,7 +45,7 @@ func (r *resolver) present(ctx context.Context, err error) *gqlerror.Error {
 	switch refusal, isRefusal := paidaction.AsRefusal(err); {
 	case isRefusal:
 		if cause := refusal.Unwrap(); cause != nil {
-			r.Log.WarnContext(ctx, "a refusal with a cause", "code", refusal.Code, "error", cause)
+			r.Log.Log(ctx, refusal.Level(), "a refusal with a cause", "code", refusal.Code, "error", cause)
 		}
 		out = coded(out, refusal.Code, refusal.Message)
 		if refusal.Cost > 0 {

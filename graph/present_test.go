@@ -52,6 +52,24 @@ func TestNothingInternalLeaks(t *testing.T) {
 	}
 }
 
+// What is wrong with what a client has sent is no warning: anybody could fill the log with it.
+func TestNobodyFillsTheLog(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	p := a.Person("somebody", 100, 100)
+	for query, code := range map[string]string{
+		`mutation { withdraw(to: "lnbc1nothing", maxFeeSats: 1) { id } }`:     "INVALID_INPUT",
+		`mutation { createPost(title: "x", boost: 2100000000000000) { id } }`: "INVALID_AMOUNT",
+	} {
+		if r := a.Do(p, query, nil); r.code() != code {
+			t.Errorf("%s: %s", query, r.Raw)
+		}
+	}
+	if log := a.Log.String(); strings.Contains(log, "level=WARN") || strings.Contains(log, "level=ERROR") {
+		t.Errorf("%s", log)
+	}
+}
+
 // panicking is a part that breaks.
 type panicking struct{}
 

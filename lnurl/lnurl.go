@@ -126,7 +126,7 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, err 
 		return
 	}
 	if cause := said.Unwrap(); cause != nil {
-		s.Log.WarnContext(r.Context(), "a refusal with a cause", "code", said.Code, "error", cause)
+		s.Log.Log(r.Context(), said.Level(), "a refusal with a cause", "code", said.Code, "error", cause)
 	}
 	tell(w, status, refusal{"ERROR", said.Message})
 }

@@ -91,9 +91,12 @@ func (d definition[A, R]) cost(ctx context.Context, tx *Tx, raw json.RawMessage)
 // checkCost refuses a cost that is negative or too high, whatever the action computed: a negative price must not pay
 // anybody (spec 05.7, 05.8).
 func (d definition[A, R]) checkCost(cost Msat) error {
-	if cost < 0 || cost > MaxMsat || (cost == 0 && !d.Spec().Free) {
-		return Errorf(CodeInvalidAmount, "This cannot be bought at that price.").
-			Because(fmt.Errorf("%s computed a cost of %d msat", d.Spec().Kind, cost))
+	refusal := Errorf(CodeInvalidAmount, "This cannot be bought at that price.")
+	switch {
+	case cost > MaxMsat: // a sum of what the payer asked for
+		return refusal
+	case cost < 0 || cost == 0 && !d.Spec().Free:
+		return refusal.Because(fmt.Errorf("%s computed a cost of %d msat", d.Spec().Kind, cost))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package paidaction
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 )
 
 // Code names a kind of refusal. Codes are part of the public contract: clients switch on them, so a code keeps its
@@ -60,6 +61,14 @@ func (e *Error) Because(cause error) *Error {
 	because := *e
 	because.cause = cause
 	return &because
+}
+
+// Level is how loud a log says the cause. What a client has sent is no warning: anybody could fill the log with it.
+func (e *Error) Level() slog.Level {
+	if e.Code == CodeInvalidInput {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
 }
 
 func (e *Error) Error() string {

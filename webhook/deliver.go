@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -191,7 +192,11 @@ func (w *Webhooks) judge(ctx context.Context, q *db.Queries, to db.Webhook, made
 	if to.DisabledAt != nil || made.Code != CodeGone && now.Sub(since) < tolerated {
 		return nil
 	}
-	w.Log.WarnContext(ctx, "a webhook is disabled: it has failed for too long, or its server wants no more", "webhook", to.ID, "code", made.Code)
+	level := slog.LevelWarn
+	if to.UserID != nil { // the owner's own doing, and they are told
+		level = slog.LevelInfo
+	}
+	w.Log.Log(ctx, level, "a webhook is disabled: it has failed for too long, or its server wants no more", "webhook", to.ID, "code", made.Code)
 	if err := q.DisableWebhook(ctx, db.DisableWebhookParams{ID: to.ID, At: &now}); err != nil {
 		return fmt.Errorf("disable it: %w", err)
 	}

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -113,6 +114,9 @@ func TestWhoeverIsDisabledIsToldOnce(t *testing.T) {
 	}
 	if n := w.Count(`SELECT count(*) FROM notification WHERE user_id = $1 AND kind = 'WEBHOOK_DISABLED'`, alice); n != 1 {
 		t.Errorf("she was told %d times", n)
+	}
+	if log := w.Out.String(); strings.Count(log, "level=WARN") != 1 { // else she could fill the log
+		t.Errorf("the operator is to be warned of their own webhook alone:\n%s", log)
 	}
 }
 
