@@ -42,7 +42,7 @@ func init() {
 
 func main() {
 	var cli commands
-	command := kong.Parse(&cli, kong.Name("holdfast-dev"), kong.Description("The development companion of Holdfast."), kong.UsageOnError())
+	command := parse(&cli, os.Args[1:])
 
 	// A second Ctrl-C has the signal's default effect and ends this process at once; its children die with it.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -63,6 +63,21 @@ func main() {
 		say("holdfast-dev: %v", err)
 		os.Exit(1)
 	}
+}
+
+// exitUsage is the exit code after wrong arguments, as holdfast has it.
+const exitUsage = 64
+
+// parse reads the arguments; if they are wrong it ends the program.
+func parse(cli *commands, args []string, more ...kong.Option) *kong.Context {
+	parser := kong.Must(cli, append(more, kong.Name("holdfast-dev"), kong.Description("The development companion of Holdfast."), kong.UsageOnError())...)
+	command, err := parser.Parse(args)
+	if err != nil {
+		exit := parser.Exit
+		parser.Exit = func(int) { exit(exitUsage) } // kong has a code of its own
+		parser.FatalIfErrorf(err)
+	}
+	return command
 }
 
 // say prints progress for the person who waits.
