@@ -213,14 +213,10 @@ func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attem
 		Job{Kind: JobAdvance, Action: tx.Action, At: inv.ExpiresAt})
 }
 
-// boundPending refuses more open invoices than a payer may have. The lock makes the count true: a payer waits only for
-// their own requests, anonymous payers for those from the same address (spec 05.12).
+// boundPending refuses more open invoices than a payer may have, in all and around those of one receiver's wallet: a
+// third of its places, rounded up, is for one payer, so that others find one. The lock makes the payer's count true: a
+// payer waits only for their own requests, anonymous payers for those from the same address (spec 05.12).
 func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f *Forward) (err error) {
-	if f != nil {
-		if err := q.BoundWallet(ctx, db.BoundWalletParams{WalletID: f.Wallet, Most: e.Settings.MaxWalletPending}); err != nil {
-			return fmt.Errorf("bound the open invoices of a wallet: %w", err)
-		}
-	}
 	if a.payer != nil {
 		if err := q.LockPayer(ctx, *a.payer); err != nil {
 			return fmt.Errorf("lock the payer: %w", err)
@@ -234,6 +230,13 @@ func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f 
 	}
 	if err != nil {
 		return fmt.Errorf("bound the open invoices: %w", err)
+	}
+	if f != nil {
+		most := e.Settings.MaxWalletPending
+		err = q.BoundWallet(ctx, db.BoundWalletParams{WalletID: f.Wallet, Most: most, PayerID: a.payer, ClientHash: a.client, Share: (most + 2) / 3})
+	}
+	if err != nil {
+		return fmt.Errorf("bound the open invoices of a wallet: %w", err)
 	}
 	return nil
 }

@@ -652,25 +652,35 @@ func TestAReceiverWhoLetsPaymentsHangIsBounded(t *testing.T) {
 	b.wantReceived(pa, 70_000)
 }
 
+// full fails the test unless the receiver's wallet takes no further zap of this payer.
+func (b *bundle) full() {
+	b.Helper()
+	_, err := b.Try(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, paidaction.P2P, "")
+	b.WantRefusal(err, paidaction.CodeMethodUnavailable)
+}
+
 // A wallet is not flooded: of its invoices so many wait inside of ours, and one more as soon as one of them is paid or given up.
 func TestAWalletIsNotFlooded(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, paidaction.Settings{MaxForwards: 10, MaxWalletPending: 2}, "one")
-	full := func() {
-		t.Helper()
-		_, err := b.Try(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, paidaction.P2P, "")
-		b.WantRefusal(err, paidaction.CodeMethodUnavailable)
+	by := func(name string) {
+		b.payer = b.User(name, 0, 0)
 	}
-	paid, given := b.zap(), b.zap()
-	full()
+	paid := b.zap()
+	by("second")
+	given, giver := b.zap(), b.payer
+	by("third")
+	b.full()
 	b.pay(paid)
 	b.zap()
-	full()
-	if _, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), given.ID); err != nil {
+	by("fourth")
+	b.full()
+	if _, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(giver), given.ID); err != nil {
 		t.Fatal(err)
 	}
 	b.zap()
-	full()
+	by("fifth")
+	b.full()
 	// That of another receiver has nothing to do with it.
 	other := b.User("other", 100_000, 0)
 	b.item, b.wallet = b.Post(other, "another post"), b.Wallets.Add(other)

@@ -2,9 +2,11 @@ package relay_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
@@ -232,5 +234,50 @@ func TestNobodyIsOvertakenForEver(t *testing.T) {
 			}
 			t.Errorf("%d places went to payments that came later", few)
 		})
+	}
+}
+
+// Nobody keeps a receiver's wallet from others by leaving invoices unpaid: a third of its places is for one payer, and
+// for all anonymous ones behind one address.
+func TestAPayerHasAShareOfAWallet(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, paidaction.Settings{MaxForwards: 10, MaxWalletPending: 5}, "one")
+	first := b.zap()
+	b.zap()
+	b.full()
+	otherwise := b.Pay(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, "")
+	if otherwise.Method == paidaction.P2P {
+		t.Error("it goes to the wallet")
+	}
+	greedy := b.payer
+	b.payer = 0
+	b.zap()
+	b.zap()
+	b.full()
+	b.payer = b.User("another", 0, 0)
+	b.zap()
+	b.full() // now it is full for everybody
+	b.payer = greedy
+	b.full()
+	b.pay(first)
+	b.zap()
+}
+
+// A payer does not get more of a wallet by asking for all at once.
+func TestAPayersShareOfAWalletIsCountedOneByOne(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, paidaction.Settings{MaxForwards: 10, MaxWalletPending: 5}, "one")
+	const atOnce = 5
+	var asked, done sync.WaitGroup
+	asked.Add(atOnce)
+	b.wallet.Before = func() { asked.Done(); asked.Wait() }
+	for range atOnce {
+		done.Go(func() {
+			_, _ = b.Try(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, paidaction.P2P, "")
+		})
+	}
+	done.Wait()
+	if n := b.Count(`SELECT count(*) FROM paid_action WHERE state = 'PENDING_HELD'`); n != 2 {
+		t.Errorf("%d of the five places are theirs", n)
 	}
 }

@@ -24,9 +24,12 @@ SELECT inner_invoice.receiver_id, invoice.chosen FROM invoice JOIN inner_invoice
 WHERE invoice.action_id = $1;
 
 -- name: BoundWallet :exec
--- Fails with HF007 if as many of our unpaid invoices wrap those of this wallet as may. It locks nothing: a few too many
--- at once harm nobody, since the limit only keeps a wallet from being flooded.
-SELECT must_be_below(count(*), @most, 'HF007') FROM paid_action WHERE inner_wallet_id = @wallet_id::bigint AND state = 'PENDING_HELD';
+-- Fails with HF007 if as many of our unpaid invoices wrap those of this wallet as may, or if as many of them are the
+-- payer's, or of the anonymous payers behind one address, as one payer's share is. It locks nothing: a few too many at
+-- once harm nobody, since the limits only keep a wallet from being flooded.
+SELECT must_be_below(count(*), @most, 'HF007'),
+    must_be_below(count(*) FILTER (WHERE payer_id = sqlc.narg(payer_id)::bigint OR client_hash = sqlc.narg(client_hash)::bytea), @share, 'HF007')
+FROM paid_action WHERE inner_wallet_id = @wallet_id::bigint AND state = 'PENDING_HELD';
 
 -- name: AcceptRelay :execrows
 -- Puts a withdrawal into the pipeline. 0 rows: the same hash is in it, or was paid.

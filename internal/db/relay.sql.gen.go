@@ -162,18 +162,30 @@ func (q *Queries) BeginProbe(ctx context.Context, arg BeginProbeParams) (int64, 
 }
 
 const boundWallet = `-- name: BoundWallet :exec
-SELECT must_be_below(count(*), $1, 'HF007') FROM paid_action WHERE inner_wallet_id = $2::bigint AND state = 'PENDING_HELD'
+SELECT must_be_below(count(*), $1, 'HF007'),
+    must_be_below(count(*) FILTER (WHERE payer_id = $2::bigint OR client_hash = $3::bytea), $4, 'HF007')
+FROM paid_action WHERE inner_wallet_id = $5::bigint AND state = 'PENDING_HELD'
 `
 
 type BoundWalletParams struct {
-	Most     int64
-	WalletID int64
+	Most       int64
+	PayerID    *int64
+	ClientHash []byte
+	Share      int64
+	WalletID   int64
 }
 
-// Fails with HF007 if as many of our unpaid invoices wrap those of this wallet as may. It locks nothing: a few too many
-// at once harm nobody, since the limit only keeps a wallet from being flooded.
+// Fails with HF007 if as many of our unpaid invoices wrap those of this wallet as may, or if as many of them are the
+// payer's, or of the anonymous payers behind one address, as one payer's share is. It locks nothing: a few too many at
+// once harm nobody, since the limits only keep a wallet from being flooded.
 func (q *Queries) BoundWallet(ctx context.Context, arg BoundWalletParams) error {
-	_, err := q.db.Exec(ctx, boundWallet, arg.Most, arg.WalletID)
+	_, err := q.db.Exec(ctx, boundWallet,
+		arg.Most,
+		arg.PayerID,
+		arg.ClientHash,
+		arg.Share,
+		arg.WalletID,
+	)
 	return err
 }
 
