@@ -100,6 +100,7 @@ func (c *Client) EachPayment(ctx context.Context, since time.Time, on func(u pai
 			if u.State == paidaction.PaymentFailed || mayBeProbe(m, u) {
 				continue
 			}
+			u.Paid, u.Fee = 0, 0 // without its hops an attempt seems to have cost no fee, and the receiver to have got it
 			if err := on(u, time.Unix(0, m.CreationTimeNs)); err != nil {
 				return err
 			}

@@ -137,7 +137,8 @@ type SendingNode interface {
 	// payment.
 	TrackPayment(ctx context.Context, h Hash, on func(PaymentUpdate) error) error
 	// EachPayment passes to on every payment that the node was given since a time, with the time when it was given. It
-	// leaves out payments that failed, and those that nobody can claim so far because they are, or may be, probes.
+	// leaves out payments that failed, and those that nobody can claim so far because they are, or may be, probes. Paid
+	// and Fee are left out, too: only TrackPayment says them.
 	EachPayment(ctx context.Context, since time.Time, on func(u PaymentUpdate, created time.Time) error) error
 	// Sendable is the most that the node's channels can send together.
 	Sendable(ctx context.Context) (Msat, error)

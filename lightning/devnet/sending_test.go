@@ -22,15 +22,21 @@ import (
 )
 
 // realSending runs the suite for sending nodes on a real one of ours.
-type realSending struct{ ours, receiver *lightning.Client }
+type realSending struct {
+	network        *devnet.Network
+	ours, receiver *lightning.Client
+}
 
 func newRealSending(t *testing.T, network *devnet.Network) realSending {
-	return realSending{clientOf(t, network.Node(devnet.Holdfast2)), clientOf(t, network.Node(devnet.Receiver))}
+	return realSending{network, clientOf(t, network.Node(devnet.Holdfast2)), clientOf(t, network.Node(devnet.Receiver))}
 }
 
 func (e realSending) Sender() paidaction.SendingNode { return e.ours }
 func (e realSending) Receiver() nodetest.Receiver    { return e.receiver }
 func (e realSending) Advance(time.Duration)          {}
+func (e realSending) Restart(ctx context.Context) error {
+	return restart(ctx, e.network, devnet.Holdfast2, e.ours)
+}
 
 // Unreachable is an invoice with a key that no node of the network has.
 func (e realSending) Unreachable(context.Context) (string, error) {
@@ -78,28 +84,5 @@ func refusedUnnoted(t *testing.T, e realSending) {
 	}
 	if now, err := paidaction.PresentPayment(t.Context(), e.ours, paidaction.Hash{21}); !errors.Is(err, paidaction.ErrPaymentNotFound) {
 		t.Errorf("the payment that was refused: %+v, %v", now, err)
-	}
-}
-
-// triedAgain: a failed payment that is tried again can be distinguished from the earlier one, which says nothing about
-// it, and is the same whenever the node is asked. Where LND keeps payments in SQLite both have one number.
-func triedAgain(t *testing.T, e realSending) {
-	bolt11, err := e.Unreachable(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := map[int64]bool{}
-	for range 2 {
-		var last paidaction.PaymentUpdate
-		err := e.ours.Pay(t.Context(), paidaction.PaymentRequest{Bolt11: bolt11, Timeout: 30 * time.Second},
-			func(u paidaction.PaymentUpdate) error { last = u; return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
-		now, err := paidaction.PresentPayment(t.Context(), e.ours, last.Hash)
-		if err != nil || now.State != paidaction.PaymentFailed || now.Created != last.Created || before[now.Created] {
-			t.Fatalf("%+v after %+v and %v (%v)", now, last, before, err)
-		}
-		before[now.Created] = true
 	}
 }

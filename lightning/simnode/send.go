@@ -226,7 +226,9 @@ func (n *Node) EachPayment(ctx context.Context, since time.Time, on func(u paida
 		if created.Before(since) || p.Present.State == paidaction.PaymentFailed {
 			continue
 		}
-		if err := on(p.Present, created); err != nil {
+		u := p.view()
+		u.Paid, u.Fee = 0, 0
+		if err := on(u, created); err != nil {
 			return err
 		}
 	}

@@ -121,8 +121,8 @@ func (n *Node) end(p *payment, failure paidaction.FailureReason) {
 func (n *Node) tell(p *payment) { publish(n.paymentStreams, p.view(), n.faults.repeat) }
 
 // view is what the node says of a payment: only one that has ended has a reason.
-func (p *payment) view() paidaction.PaymentUpdate {
-	u := p.Present
+func (s Sent) view() paidaction.PaymentUpdate {
+	u := s.Present
 	if u.State == paidaction.PaymentInFlight {
 		u.Failure = ""
 	}

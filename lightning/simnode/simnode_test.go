@@ -247,6 +247,27 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// LND compares the indices of a stream with every event, also with those that come later.
+func TestIndicesThatTheNodeHasNotReachedSilenceTheStream(t *testing.T) {
+	t.Parallel()
+	n, _ := newNode()
+	n.HoldEvents() // so that the stream is read only when all has happened
+	next := watch(n, 2, 2, 2)
+	if err := n.AwaitStreams(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	for seed := byte(1); seed <= 3; seed++ {
+		if err := n.PayBolt11(open(t, n, request(seed, false)), simnode.Payment{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.ReleaseEvents(nil)
+	events, err := next()
+	if err != nil || events[0].State != paidaction.InvoiceOpen || events[0].AddIndex != 3 || events[1].SettleIndex != 3 {
+		t.Fatalf("%v %+v", err, events)
+	}
+}
+
 func TestIssuer(t *testing.T) {
 	t.Parallel()
 	first, _ := newNode()

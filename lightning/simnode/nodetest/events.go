@@ -26,6 +26,33 @@ func presentState(t *testing.T, w *world) {
 	}
 }
 
+// watchedBefore: the stream of an invoice that the node does not know yet waits for it.
+func watchedBefore(t *testing.T, w *world) {
+	r := w.request(true)
+	told := make(chan paidaction.InvoiceEvent, 10)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- w.Events().WatchInvoice(w.ctx, r.Hash, func(e paidaction.InvoiceEvent) error { told <- e; return nil })
+	}()
+	w.pay(w.open(r))
+	w.await(r.Hash, paidaction.InvoiceAccepted)
+	w.must(w.Node().CancelInvoice(w.ctx, r.Hash))
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	close(told)
+	var last paidaction.InvoiceState
+	for e := range told {
+		if e.Hash != r.Hash || e.State == last {
+			t.Errorf("%+v after %s", e, last)
+		}
+		last = e.State
+	}
+	if last != paidaction.InvoiceCanceled {
+		t.Errorf("the last event was %s", last)
+	}
+}
+
 // follow runs WatchInvoices in the background and returns its events. They end with the test.
 func (w *world) follow(addIndex, settleIndex uint64) <-chan paidaction.InvoiceEvent {
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -68,8 +95,8 @@ func (w *world) next(events <-chan paidaction.InvoiceEvent, of ...paidaction.Has
 }
 
 // joined opens invoices until one shows up in events, so that the stream is known to be open, and returns that
-// invoice's event.
-func (w *world) joined(events <-chan paidaction.InvoiceEvent) paidaction.InvoiceEvent {
+// invoice's event. Nothing may be told of the earlier one.
+func (w *world) joined(events <-chan paidaction.InvoiceEvent, earlier paidaction.Hash) paidaction.InvoiceEvent {
 	w.t.Helper()
 	var mine []paidaction.Hash
 	for {
@@ -78,6 +105,9 @@ func (w *world) joined(events <-chan paidaction.InvoiceEvent) paidaction.Invoice
 		w.open(r)
 		select {
 		case e := <-events:
+			if e.Hash == earlier {
+				w.t.Fatalf("replayed %+v", e)
+			}
 			if slices.Contains(mine, e.Hash) {
 				return e
 			}
@@ -90,30 +120,34 @@ func (w *world) joined(events <-chan paidaction.InvoiceEvent) paidaction.Invoice
 
 func allInvoices(t *testing.T, w *world) {
 	before := w.request(false)
-	w.open(before)
+	w.pay(w.open(before))
+	w.await(before.Hash, paidaction.InvoiceSettled)
 
 	// From index 0 nothing is replayed.
 	live := w.follow(0, 0)
-	first := w.joined(live)
-	if first.Hash == before.Hash || first.State != paidaction.InvoiceOpen || first.AddIndex == 0 || first.SettleIndex != 0 {
+	first := w.joined(live, before.Hash)
+	if first.State != paidaction.InvoiceOpen || first.AddIndex == 0 || first.SettleIndex != 0 {
 		t.Fatalf("the first event: %+v", first)
 	}
 
 	// A held payment and its return are not reported; a settled one is.
-	held, paid, last := w.request(true), w.request(false), w.request(false)
+	held, paid, last, still := w.request(true), w.request(false), w.request(false), w.request(true)
+	w.pay(w.open(still))
+	w.await(still.Hash, paidaction.InvoiceAccepted)
 	w.pay(w.open(held))
 	w.await(held.Hash, paidaction.InvoiceAccepted)
 	w.must(w.Node().CancelInvoice(w.ctx, held.Hash))
 	w.pay(w.open(paid))
 	w.await(paid.Hash, paidaction.InvoiceSettled)
 	w.open(last)
-	all := []paidaction.Hash{before.Hash, held.Hash, paid.Hash, last.Hash}
+	all := []paidaction.Hash{before.Hash, still.Hash, held.Hash, paid.Hash, last.Hash}
 	var settled paidaction.InvoiceEvent
 	index := first.AddIndex
 	for _, want := range []struct {
 		hash  paidaction.Hash
 		state paidaction.InvoiceState
 	}{
+		{still.Hash, paidaction.InvoiceOpen},
 		{held.Hash, paidaction.InvoiceOpen},
 		{paid.Hash, paidaction.InvoiceOpen},
 		{paid.Hash, paidaction.InvoiceSettled},
@@ -136,7 +170,7 @@ func allInvoices(t *testing.T, w *world) {
 		t.Fatalf("settled without an index: %+v", settled)
 	}
 
-	// From an index on, everything is replayed in its present state, except what was cancelled.
+	// From an index on, everything is replayed in its present state, except what is held or was cancelled.
 	replay := w.follow(first.AddIndex, 0)
 	if e := w.next(replay, all...); e.Hash != paid.Hash || e.State != paidaction.InvoiceSettled {
 		t.Fatalf("replayed %+v", e)
@@ -149,6 +183,7 @@ func allInvoices(t *testing.T, w *world) {
 	if e := w.next(w.follow(0, settled.SettleIndex), all...); e.Hash != last.Hash || e.SettleIndex <= settled.SettleIndex {
 		t.Fatalf("replayed %+v", e)
 	}
+	w.must(w.Node().CancelInvoice(w.ctx, still.Hash))
 }
 
 func streamsEnd(t *testing.T, w *world) {
@@ -189,9 +224,13 @@ func blocks(t *testing.T, w *world) {
 				t.Errorf("height %d after %d", height, chain.Height)
 			}
 			mined = true
-			return w.MineBlocks(w.ctx, last-height)
+			return w.MineBlocks(w.ctx, last-1-height)
 		}
-		if height >= last {
+		switch {
+		case height == last-1:
+			w.lookup(r.Hash, paidaction.InvoiceAccepted)
+			return w.MineBlocks(w.ctx, 1)
+		case height >= last:
 			return reached
 		}
 		return nil

@@ -175,3 +175,98 @@ func settledListed(t *testing.T, w *world) {
 		t.Fatalf("the caller's error became %v", err)
 	}
 }
+
+// heldForLonger: the clock takes away what nobody has paid, and never what is held (spec 01 §1.5).
+func heldForLonger(t *testing.T, w *world) {
+	held, unpaid := w.request(true), w.request(true)
+	held.Expiry, unpaid.Expiry = 2*time.Second, 2*time.Second
+	w.pay(w.open(held))
+	before := w.await(held.Hash, paidaction.InvoiceAccepted)
+	w.open(unpaid) // expires no earlier than the held one
+	w.Advance(3 * time.Second)
+	w.await(unpaid.Hash, paidaction.InvoiceCanceled)
+	if v := w.lookup(held.Hash, paidaction.InvoiceAccepted); v != before {
+		t.Fatalf("%+v has become %+v", before, v)
+	}
+	w.must(w.Node().SettleInvoice(w.ctx, held.Preimage))
+	w.await(held.Hash, paidaction.InvoiceSettled)
+}
+
+// inParts: the parts of a payment are taken and given back together.
+func inParts(t *testing.T, w *world) {
+	paid := func(r paidaction.InvoiceRequest, state paidaction.InvoiceState) paidaction.NodeInvoice {
+		t.Helper()
+		if taken, err := w.PayTotal(w.ctx, w.open(r), r.Amount, 3); err != nil || !taken {
+			t.Fatalf("taken: %t, %v", taken, err)
+		}
+		v := w.lookup(r.Hash, state)
+		if v.Received != amount || (v.ExpiryHeight > 0) != (state == paidaction.InvoiceAccepted) {
+			t.Fatalf("%+v", v)
+		}
+		return v
+	}
+	paid(w.request(false), paidaction.InvoiceSettled)
+	taken, given := w.request(true), w.request(true)
+	paid(taken, paidaction.InvoiceAccepted)
+	w.must(w.Node().SettleInvoice(w.ctx, taken.Preimage))
+	if v := w.await(taken.Hash, paidaction.InvoiceSettled); v.Received != amount {
+		t.Fatalf("a settled invoice: %+v", v)
+	}
+	paid(given, paidaction.InvoiceAccepted)
+	w.must(w.Node().CancelInvoice(w.ctx, given.Hash))
+	if v := w.await(given.Hash, paidaction.InvoiceCanceled); v.Received != 0 {
+		t.Fatalf("a cancelled invoice: %+v", v)
+	}
+}
+
+// otherTotal: the node takes more than was asked for, and says how much, but not less (spec 01 §1.5). Whoever offers
+// less leaves the invoice to others.
+func otherTotal(t *testing.T, w *world) {
+	for _, parts := range []int{1, 2} {
+		for hold, state := range map[bool]paidaction.InvoiceState{false: paidaction.InvoiceSettled, true: paidaction.InvoiceAccepted} {
+			r := w.request(hold)
+			bolt11 := w.open(r)
+			if taken, err := w.PayTotal(w.ctx, bolt11, amount-1, parts); err != nil || taken {
+				t.Fatalf("less, in %d parts, hold %t: taken %t, %v", parts, hold, taken, err)
+			}
+			if v := w.lookup(r.Hash, paidaction.InvoiceOpen); v.Received != 0 {
+				t.Fatalf("less, in %d parts: %+v", parts, v)
+			}
+			if taken, err := w.PayTotal(w.ctx, bolt11, 2*amount, parts); err != nil || !taken {
+				t.Fatalf("more, in %d parts, hold %t: taken %t, %v", parts, hold, taken, err)
+			}
+			if v := w.lookup(r.Hash, state); v.Received != 2*amount || v.Amount != amount {
+				t.Fatalf("more, in %d parts: %+v", parts, v)
+			}
+			w.must(w.Node().CancelInvoice(w.ctx, r.Hash)) // nothing stays held
+		}
+	}
+}
+
+// heldOverRestart: what a node holds it still holds when it comes back, and can be taken or given back.
+func heldOverRestart(t *testing.T, w *world) {
+	taken, given, unpaid := w.request(true), w.request(true), w.request(true)
+	bolt11 := w.open(unpaid)
+	before := map[paidaction.Hash]paidaction.NodeInvoice{}
+	for _, r := range []paidaction.InvoiceRequest{taken, given} {
+		w.pay(w.open(r))
+		before[r.Hash] = w.await(r.Hash, paidaction.InvoiceAccepted)
+	}
+	w.must(w.Restart(w.ctx))
+	for h, v := range before {
+		if now := w.lookup(h, paidaction.InvoiceAccepted); now != v {
+			t.Fatalf("%+v has become %+v", v, now)
+		}
+	}
+	w.must(w.Node().SettleInvoice(w.ctx, taken.Preimage))
+	w.must(w.Node().CancelInvoice(w.ctx, given.Hash))
+	if v := w.await(taken.Hash, paidaction.InvoiceSettled); v.Received != amount {
+		t.Fatalf("%+v", v)
+	}
+	if v := w.await(given.Hash, paidaction.InvoiceCanceled); v.Received != 0 {
+		t.Fatalf("%+v", v)
+	}
+	w.pay(bolt11)
+	w.await(unpaid.Hash, paidaction.InvoiceAccepted)
+	w.must(w.Node().CancelInvoice(w.ctx, unpaid.Hash))
+}

@@ -21,6 +21,11 @@ type Env interface {
 	// Pay starts to pay an invoice of the node from elsewhere. It returns once the payment is in flight: the outcome is
 	// read at the node.
 	Pay(ctx context.Context, bolt11 string) error
+	// PayTotal pays another total than the invoice may ask for, in equal parts. It returns once the node has taken the
+	// payment, which is then held or settled, or has refused it.
+	PayTotal(ctx context.Context, bolt11 string, total paidaction.Msat, parts int) (taken bool, err error)
+	// Restart stops the node, and starts it again. It returns once the node can pay and be paid.
+	Restart(ctx context.Context) error
 	// MineBlocks adds blocks to the chain. It does not wait until the node sees them.
 	MineBlocks(ctx context.Context, blocks uint32) error
 	// Advance advances the node's clock by d. With a real node it does nothing: the tests wait.
@@ -37,7 +42,8 @@ const (
 
 // Run runs the whole suite, each test against the Env that env makes for it.
 func Run(t *testing.T, env func(*testing.T) Env) {
-	// The group ends before the chain grows: blocks that one test needs would end what another one holds.
+	// The group ends before the node is restarted, and before the chain grows: blocks that one test needs would end what
+	// another one holds.
 	t.Run("node", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *world){
 			"a plain invoice is paid":                 plainPaid,
@@ -46,6 +52,10 @@ func Run(t *testing.T, env func(*testing.T) Env) {
 			"a held payment is given back":            heldCanceled,
 			"an open invoice is cancelled":            openCanceled,
 			"an open invoice expires":                 openExpires,
+			"a held payment outlives its invoice":     heldForLonger,
+			"a payment in parts is one":               inParts,
+			"what is not the amount asked for":        otherTotal,
+			"an invoice is watched before it is open": watchedBefore,
 			"the same invoice twice is one":           openedTwice,
 			"the longest memo":                        longestMemo,
 			"invoices that were taken are listed":     settledListed,
@@ -60,6 +70,9 @@ func Run(t *testing.T, env func(*testing.T) Env) {
 				test(t, newWorld(t, env(t)))
 			})
 		}
+	})
+	t.Run("a held payment outlasts a restart", func(t *testing.T) {
+		heldOverRestart(t, newWorld(t, env(t)))
 	})
 	t.Run("blocks take a held payment away", func(t *testing.T) {
 		blocks(t, newWorld(t, env(t)))

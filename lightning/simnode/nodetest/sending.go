@@ -20,8 +20,9 @@ type SendingEnv interface {
 	Receiver() Receiver
 	// Unreachable returns an invoice of somebody to whom there is no route.
 	Unreachable(ctx context.Context) (bolt11 string, err error)
-	// Advance is Env's.
+	// Advance and Restart are Env's. Restart is the sender's.
 	Advance(d time.Duration)
+	Restart(ctx context.Context) error
 }
 
 // Receiver is somebody who is paid.
@@ -33,6 +34,18 @@ type Receiver interface {
 
 // RunSending runs the suite for sending nodes, each test against the SendingEnv that env makes for it.
 func RunSending(t *testing.T, env func(*testing.T) SendingEnv) {
+	run := func(test func(*testing.T, *outside)) func(*testing.T) {
+		return func(t *testing.T) {
+			e := env(t)
+			w := newWorld(t, receiving{e})
+			test(t, &outside{world: w, env: e, node: e.Sender()})
+		}
+	}
+	t.Run("node", func(t *testing.T) { runTogether(t, run) }) // it ends before the node is restarted
+	t.Run("a payment outlasts a restart", run(sentOverRestart))
+}
+
+func runTogether(t *testing.T, run func(func(*testing.T, *outside)) func(*testing.T)) {
 	for name, test := range map[string]func(*testing.T, *outside){
 		"a payment succeeds":                        paid,
 		"a payment is refused, and may be repeated": refusedForGood,
@@ -46,12 +59,12 @@ func RunSending(t *testing.T, env func(*testing.T) SendingEnv) {
 		"an expired invoice":                        expired,
 		"an invoice is read":                        decoded,
 		"a way to nobody":                           noWay,
+		"more than the node has":                    tooMuch,
+		"payments that did not fail are listed":     listed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := env(t)
-			w := newWorld(t, receiving{e})
-			test(t, &outside{world: w, env: e, node: e.Sender()})
+			run(test)(t)
 		})
 	}
 }
@@ -63,6 +76,9 @@ func (r receiving) Node() paidaction.Node                    { return r.Receiver
 func (r receiving) Events() paidaction.NodeEvents            { return r.Receiver() }
 func (r receiving) Pay(context.Context, string) error        { return errors.ErrUnsupported }
 func (r receiving) MineBlocks(context.Context, uint32) error { return errors.ErrUnsupported }
+func (r receiving) PayTotal(context.Context, string, paidaction.Msat, int) (bool, error) {
+	return false, errors.ErrUnsupported
+}
 
 // outside is the receiver's world, and the node that pays it.
 type outside struct {
@@ -175,7 +191,7 @@ func paid(t *testing.T, o *outside) {
 		t.Fatalf("the first update: %+v", u)
 	}
 	for _, u := range []paidaction.PaymentUpdate{updates[len(updates)-1], o.track(r.Hash)} {
-		if u.Hash != r.Hash || u.State != paidaction.PaymentSucceeded || u.Amount != amount || u.Fee != route.Fee || u.Failure != "" ||
+		if u.Hash != r.Hash || u.State != paidaction.PaymentSucceeded || u.Amount != amount || u.Paid != amount || u.Fee != route.Fee || u.Failure != "" ||
 			u.Preimage == nil || *u.Preimage != r.Preimage {
 			t.Fatalf("the last update: %+v", u)
 		}
@@ -185,13 +201,21 @@ func paid(t *testing.T, o *outside) {
 	}
 }
 
-func refusedForGood(_ *testing.T, o *outside) {
+func refusedForGood(t *testing.T, o *outside) {
 	r := o.request(false)
 	bolt11 := o.open(r)
 	o.must(o.Node().CancelInvoice(o.ctx, r.Hash))
-	for range 2 {
+	before := map[int64]bool{} // the next one with the same hash is another payment
+	for range 3 {
 		updates := o.send(request(bolt11))
 		o.wantFailed(updates[len(updates)-1], r.Hash, "INCORRECT_PAYMENT_DETAILS")
+		created := o.track(r.Hash).Created
+		for _, u := range updates {
+			if u.Created != created || before[created] {
+				t.Fatalf("%+v, which the node now calls %d, after %v", u, created, before)
+			}
+		}
+		before[created] = true
 	}
 }
 
@@ -328,6 +352,11 @@ func decoded(t *testing.T, o *outside) {
 		if inv.Hash != r.Hash || inv.Description != "" || inv.DescriptionHash != hex.EncodeToString(r.DescriptionHash[:]) {
 			t.Errorf("described by a hash, hold %t: %+v", hold, inv)
 		}
+	}
+	plain := o.request(false)
+	plain.CLTVDelta = 0
+	if inv, err := o.node.DecodeInvoice(o.ctx, o.open(plain)); err != nil || inv.CLTVDelta != 80 {
+		t.Errorf("an invoice that asks for no blocks asks for %d (%v)", inv.CLTVDelta, err)
 	}
 	for _, f := range inv.Features {
 		if !f.Known || f.Required != (f.Bit%2 == 0) {

@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -48,6 +49,22 @@ func (s *Sim) Events() paidaction.NodeEvents { return s.Through }
 // Pay implements Env.
 func (s *Sim) Pay(_ context.Context, bolt11 string) error {
 	return s.Sim.PayBolt11(bolt11, simnode.Payment{})
+}
+
+// PayTotal implements Env.
+func (s *Sim) PayTotal(_ context.Context, bolt11 string, total paidaction.Msat, parts int) (taken bool, err error) {
+	err = s.Sim.PayBolt11(bolt11, simnode.Payment{Msat: total, ExpiryHeights: make([]uint32, parts)})
+	if errors.Is(err, simnode.ErrRefused) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Restart implements Env and SendingEnv.
+func (s *Sim) Restart(context.Context) error {
+	s.Sim.SetAway(true)
+	s.Sim.SetAway(false)
+	return nil
 }
 
 // MineBlocks implements Env.
