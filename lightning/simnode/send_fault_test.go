@@ -58,6 +58,12 @@ func TestACallAfterItsDeadlineSendsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantReceipt(inv.Hash, simnode.Receipt{})
+	// The node judges by its own clock.
+	w.alice.SetAhead(11 * time.Minute)
+	if err := w.alice.Pay(ctx, pay(inv.Bolt11), ignore); !errors.Is(err, simnode.ErrTooLate) {
+		t.Fatal(err)
+	}
+	w.alice.SetAhead(0)
 	w.alice.Before(simnode.MethodPay, func(paidaction.Hash) { w.now = w.now.Add(9 * time.Minute) })
 	w.give(w.alice, pay(inv.Bolt11))
 	w.wantReceipt(inv.Hash, simnode.Receipt{Received: sum, Payments: 1})

@@ -162,7 +162,7 @@ func TestOnePartSettledAndOneHung(t *testing.T) {
 			if known := updates[len(updates)-2]; known.State != paidaction.PaymentInFlight || *known.Preimage != inv.Preimage || known.Fee != 500 {
 				t.Errorf("one part is settled: %+v", known)
 			}
-			if last.State != paidaction.PaymentSucceeded || last.Fee != c.fee || last.Amount != sum || last.Failure != "" {
+			if last.State != paidaction.PaymentSucceeded || last.Fee != c.fee || last.Amount != sum || last.Paid != c.receipt.Received || last.Failure != "" {
 				t.Errorf("the end: %+v", last)
 			}
 			w.wantReceipt(inv.Hash, c.receipt)
@@ -263,6 +263,23 @@ func TestOneNodePaysAnother(t *testing.T) {
 	w.wantSpent(-r.Amount)
 }
 
+// A part that came back is no reason yet: the payment has one only at its end, and none if anything was taken.
+func TestAPaymentUnderWayHasNotFailed(t *testing.T) {
+	w := newTown(t)
+	a := ask(simnode.TakesPart)
+	a.Parts = 3
+	inv := w.carol.Issue(a)
+	if err := w.alice.Pay(t.Context(), pay(inv.Bolt11), func(u paidaction.PaymentUpdate) error {
+		if u.Failure != "" {
+			t.Errorf("%+v", u)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.want(w.alice, inv.Hash, paidaction.PaymentSucceeded, "")
+}
+
 func TestBlocksEndWhatHangs(t *testing.T) {
 	w := newTown(t)
 	inv := w.carol.Issue(ask(simnode.Holds))
@@ -274,6 +291,7 @@ func TestBlocksEndWhatHangs(t *testing.T) {
 		t.Fatalf("%+v", sent)
 	}
 	w.net.Mine(162)
+	w.net.Tick() // what has a route is not sent again
 	w.wantReceipt(inv.Hash, simnode.Receipt{Held: sum})
 	w.now = w.now.Add(time.Minute)
 	w.net.Mine(1)

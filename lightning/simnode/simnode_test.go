@@ -247,6 +247,26 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// A node that goes away, or comes back without its data, ends its streams: nobody waits for what they no longer tell.
+func TestStreamsEndWithTheNode(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*simnode.Node){
+		"away":     func(n *simnode.Node) { n.SetAway(true) },
+		"wiped":    (*simnode.Node).Wipe,
+		"restored": func(n *simnode.Node) { n.Restore(n.Backup()) },
+	} {
+		n, _ := newNode()
+		ended := watch(n, 0, 0, 1)
+		if err := n.AwaitStreams(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		end(n)
+		if events, err := ended(); !errors.Is(err, simnode.ErrStreamLost) || len(events) > 0 {
+			t.Errorf("%s: %v, %+v", name, err, events)
+		}
+	}
+}
+
 // LND compares the indices of a stream with every event, also with those that come later.
 func TestIndicesThatTheNodeHasNotReachedSilenceTheStream(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -29,6 +30,15 @@ func presentState(t *testing.T, w *world) {
 // watchedBefore: the stream of an invoice that the node does not know yet waits for it.
 func watchedBefore(t *testing.T, w *world) {
 	r := w.request(true)
+	short, cancel := context.WithTimeout(w.ctx, 200*time.Millisecond)
+	defer cancel()
+	err := w.Events().WatchInvoice(short, r.Hash, func(e paidaction.InvoiceEvent) error {
+		t.Errorf("%+v", e)
+		return nil
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("an invoice that does not exist: %v", err)
+	}
 	told := make(chan paidaction.InvoiceEvent, 10)
 	ended := make(chan error, 1)
 	go func() {

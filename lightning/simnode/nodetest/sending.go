@@ -289,7 +289,10 @@ func cltvLimit(_ *testing.T, o *outside) {
 	pay.CLTVLimit = cltvDelta + 3
 	o.mustNot("paying without a block for the way", o.node.Pay(o.ctx, pay, ignore))
 	o.wantUnknown(r.Hash)
-	pay.CLTVLimit++
+	pay.CLTVLimit = 2016 + 1
+	o.mustNot("locking money for longer than the node allows", o.node.Pay(o.ctx, pay, ignore))
+	o.wantUnknown(r.Hash)
+	pay.CLTVLimit = cltvDelta + 4
 	updates := o.send(pay)
 	o.wantFailed(updates[len(updates)-1], r.Hash, "NO_ROUTE")
 	o.lookup(r.Hash, paidaction.InvoiceOpen)
