@@ -159,7 +159,7 @@ func TestActionsAreNeverDeletedNorTurnedIntoOthers(t *testing.T) {
 	}
 	for _, sql := range []string{
 		`DELETE FROM paid_action`, `UPDATE paid_action SET cost_msat = 2`, `UPDATE paid_action SET flow = 'OPTIMISTIC'`,
-		`UPDATE paid_action SET kind = 'OTHER'`, `UPDATE paid_action SET method = 'P2P'`,
+		`UPDATE paid_action SET kind = 'OTHER'`, `UPDATE paid_action SET method = 'P2P'`, `UPDATE paid_action SET payer_id = 1`,
 	} {
 		var pg *pgconn.PgError
 		if _, err := pool.Exec(ctx, sql); !errors.As(err, &pg) || pg.Code != "HF001" {

@@ -3,9 +3,10 @@ package reconcile_test
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
@@ -94,13 +95,50 @@ func TestWhatAnotherNodeMayStillPayIsFound(t *testing.T) {
 	}
 }
 
-// A trigger that no kind of break names is found too where it is off: pg_restore may leave any of them so.
+// A restore that breaks off leaves every trigger switched off: those too that no kind of break names.
 func TestAnyTriggerThatIsOffIsFound(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
-	exec(w, `ALTER TABLE archived_balance DISABLE TRIGGER archived_append_only`)
-	report := run(t, w)
-	if found := report.Invariants[0]; report.OK || found.Broken != 1 || !strings.Contains(found.Breaks[0].What, "archived_balance: archived_append_only is switched off") {
-		t.Errorf("%+v", found)
+	exec(w, `CREATE TRIGGER another BEFORE DELETE ON archived_balance FOR EACH ROW EXECUTE FUNCTION refuse_posting_change();
+		ALTER TABLE archived_balance DISABLE TRIGGER USER`)
+	report, off := run(t, w), []string{}
+	for _, b := range report.Invariants[0].Breaks {
+		if off = append(off, b.What); b.Kind != "guard" || report.OK {
+			t.Errorf("%+v", b)
+		}
+	}
+	if slices.Sort(off); !slices.Equal(off, []string{"the trigger archived_balance_append_only of the table archived_balance is switched off",
+		"the trigger of archived_balance: another is switched off"}) {
+		t.Errorf("%q", off)
+	}
+}
+
+// Whatever trigger the schema has, it is missed once it is gone: each has a name that no other has, and reconcile knows
+// it.
+func TestEveryTriggerThatIsGoneIsMissed(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	rows, err := w.Pool.Query(w.Ctx, `SELECT tgname || ' is gone' FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid
+		WHERE c.relnamespace = 'public'::regnamespace AND NOT tgisinternal AND tgparentid = 0 ORDER BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(want) == 0 {
+		t.Fatal(want, err)
+	}
+	exec(w, `DO $$ DECLARE g record; BEGIN
+		FOR g IN SELECT tgname, tgrelid::regclass AS of FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid
+			WHERE c.relnamespace = 'public'::regnamespace AND NOT tgisinternal AND tgparentid = 0 LOOP
+			EXECUTE format('DROP TRIGGER %I ON %s', g.tgname, g.of);
+		END LOOP; END $$`)
+	var missed []string
+	for _, i := range run(t, w).Invariants {
+		for _, b := range i.Breaks {
+			missed = append(missed, b.What)
+		}
+	}
+	if slices.Sort(missed); !slices.Equal(missed, want) {
+		t.Errorf("missed are %q, want %q", missed, want)
 	}
 }

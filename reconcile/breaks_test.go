@@ -267,9 +267,11 @@ var partial = []string{"1 total"}
 const (
 	guardsOff = `UPDATE account SET balance = balance + (SELECT coalesce(sum(msat), 0) FROM balance_delta WHERE account_id = account.id); DELETE FROM balance_delta; ` +
 		`ALTER TABLE paid_action DISABLE TRIGGER USER; ALTER TABLE action_history DISABLE TRIGGER USER; ALTER TABLE posting DISABLE TRIGGER USER; ` +
-		`ALTER TABLE reward DISABLE TRIGGER USER; ALTER TABLE reward_day DISABLE TRIGGER USER; `
+		`ALTER TABLE reward DISABLE TRIGGER USER; ALTER TABLE reward_day DISABLE TRIGGER USER; ALTER TABLE invoice DISABLE TRIGGER USER; ` +
+		`ALTER TABLE relay_payment DISABLE TRIGGER USER; ALTER TABLE relay_attempt DISABLE TRIGGER USER; ALTER TABLE foreign_hash DISABLE TRIGGER USER; `
 	guardsOn = `; ALTER TABLE paid_action ENABLE TRIGGER USER; ALTER TABLE action_history ENABLE TRIGGER USER; ALTER TABLE posting ENABLE TRIGGER USER; ` +
-		`ALTER TABLE reward ENABLE TRIGGER USER; ALTER TABLE reward_day ENABLE TRIGGER USER`
+		`ALTER TABLE reward ENABLE TRIGGER USER; ALTER TABLE reward_day ENABLE TRIGGER USER; ALTER TABLE invoice ENABLE TRIGGER USER; ` +
+		`ALTER TABLE relay_payment ENABLE TRIGGER USER; ALTER TABLE relay_attempt ENABLE TRIGGER USER; ALTER TABLE foreign_hash ENABLE TRIGGER USER`
 )
 
 // Each kind of break is made alone, with every guard of the database off. It is found under its invariant, with what is

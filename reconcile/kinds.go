@@ -33,7 +33,7 @@ var (
 		"A process with the role worker makes partitions ahead of need, and moves such rows there; its log says why it cannot. "+
 			"If the action is archived this is a bug: keep a copy of the database, and look for what still writes to it.")
 	moneyUnguarded = kind(1, "guard", "pg_trigger and pg_constraint",
-		"What keeps postings from being changed, or users from owing, is gone or switched off; or any other trigger of a table is switched off.",
+		"What keeps postings, rewards or sums of what is archived from being changed, or users from owing, is gone or switched off; or any other trigger of a table is switched off.",
 		"Switch the trigger on again (ALTER TABLE … ENABLE TRIGGER), or make what is gone again as the migration of its table does. Then run `holdfast reconcile`.")
 )
 
@@ -107,9 +107,9 @@ var (
 	notNoted = kind(4, "not-noted", "UnnotedHashes",
 		"Somebody else's hash is not noted as used, and could be used again for the other purpose.",
 		byHand+outside+"put the hash back into foreign_hash.")
-	hashUnguarded = kind(4, "guard", "pg_index",
-		"A unique index that allows one use of a hash is gone or not valid.",
-		"Stop every process with the role worker, mend what the other breaks of this invariant name, and make the index again as its migration does.")
+	hashUnguarded = kind(4, "guard", "pg_index and pg_trigger",
+		"A unique index that allows one use of a hash is gone or not valid; or a trigger that keeps the rows which say how it was used is gone or switched off.",
+		"Stop every process with the role worker, mend what the other breaks of this invariant name, and make the index or the trigger again as its migration does, or switch the trigger on (ALTER TABLE … ENABLE TRIGGER).")
 )
 
 // Invariant 5.
@@ -171,7 +171,7 @@ var (
 		byHand+bug+"find out how such a key was let in.")
 	unhashed = kind(8, "no-hash", "WeakKeys", "A key's arguments are not known: the same key with others would not be refused.",
 		byHand+outside+"put args_hash back.")
-	keysUnguarded = kind(8, "guard", "pg_index", "A unique index that makes one key one action is gone or not valid.",
+	keysUnguarded = kind(8, "guard", "pg_index", "A unique index that makes one key one action, or allows one attempt at a time, is gone or not valid.",
 		"Mend what the other breaks of this invariant name, and make the index again as its migration does.")
 )
 

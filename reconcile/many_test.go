@@ -111,14 +111,3 @@ func TestEveryRunSeesWhoIsBelowZero(t *testing.T) {
 		t.Errorf("%d are below zero, listed are %v", n, below)
 	}
 }
-
-// A restore that breaks off leaves every trigger switched off, not only those that are looked for by name.
-func TestEveryTriggerThatIsOffIsFound(t *testing.T) {
-	t.Parallel()
-	w := lived(t)
-	exec(w, `ALTER TABLE archived_balance DISABLE TRIGGER USER`)
-	if breaks := run(t, w).Invariants[0].Breaks; len(breaks) != 1 || breaks[0].Kind != "guard" ||
-		breaks[0].What != "the trigger of archived_balance: archived_append_only is switched off" {
-		t.Errorf("%+v", breaks)
-	}
-}

@@ -175,7 +175,10 @@ var present = []struct {
 		{stepsUnguarded, "history_action_known"}, {stepsUnguarded, "refuse_beginning"}, {stepsUnguarded, "refuse_step"}, {stepsUnguarded, "refuse_delete"},
 		{stepsUnguarded, "action_payer_known"}, {stepsUnguarded, "refuse_user_delete"}, {stepsUnguarded, "begin_key_epoch"},
 		{stepsUnguarded, "begin_key_epoch_without_keys"}, {moneyUnguarded, "reward_append_only"},
-		{moneyUnguarded, "reward_day_append_only"}, {moneyUnguarded, "open_user_accounts"}, {effectsUnguarded, "follow_item"}},
+		{moneyUnguarded, "reward_day_append_only"}, {moneyUnguarded, "open_user_accounts"}, {effectsUnguarded, "follow_item"},
+		{moneyUnguarded, "archived_balance_append_only"}, {moneyUnguarded, "archived_loss_append_only"},
+		{hashUnguarded, "foreign_hash_append_only"}, {hashUnguarded, "invoice_kept"}, {hashUnguarded, "inner_invoice_kept"},
+		{hashUnguarded, "relay_payment_kept"}, {hashUnguarded, "relay_attempt_kept"}},
 		// A row trigger of a partitioned table must be on for each partition, too.
 		`SELECT t.tgname::text FROM pg_trigger t WHERE t.tgname = ANY($1) AND t.tgparentid = 0 AND t.tgenabled IN ('O', 'A') AND (t.tgtype & 1 = 0 OR NOT EXISTS (
 			SELECT FROM pg_partition_tree(t.tgrelid) p
@@ -185,6 +188,7 @@ var present = []struct {
 	{[]guard{{hashUnguarded, "invoice_payment_hash_key"}, {hashUnguarded, "relay_payment_hash"}, {hashUnguarded, "relay_payment_action_id_key"},
 		{hashUnguarded, "relay_attempt_open"}, {hashUnguarded, "foreign_hash_pkey"},
 		{keysUnguarded, "paid_action_key"}, {keysUnguarded, "paid_action_anonymous_key"}, {keysUnguarded, "paid_action_successor"},
+		{keysUnguarded, "paid_action_one_attempt"},
 		{effectsUnguarded, "zap_pkey"}, {effectsUnguarded, "zap_total_pkey"}, {effectsUnguarded, "donation_pkey"}, {effectsUnguarded, "boost_pkey"},
 		{effectsUnguarded, "poll_vote_pkey"}, {effectsUnguarded, "poll_vote_once"}, {effectsUnguarded, "vote_event_pkey"},
 		{effectsUnguarded, "bounty_payment_pkey"}, {effectsUnguarded, "invite_redemption_pkey"}, {effectsUnguarded, "territory_pkey"},
