@@ -42,7 +42,7 @@ func (a *atomic) Run(migration io.Reader) error {
 	return err
 }
 
-// detail is what PostgreSQL says besides.
+// detail is what PostgreSQL says besides, and what to do about it if we know.
 func detail(failed database.Error) (text string) {
 	var refused *pgconn.PgError
 	if !errors.As(failed.OrigErr, &refused) {
@@ -53,6 +53,9 @@ func detail(failed database.Error) (text string) {
 	}
 	if refused.Detail != "" {
 		text += ": " + refused.Detail
+	}
+	if refused.Code == "40P01" { // deadlock_detected
+		text += " Something uses the same tables, such as a process of the service that was not stopped: stop it, and try again"
 	}
 	return text
 }

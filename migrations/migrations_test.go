@@ -290,6 +290,21 @@ func TestAKilledMigrationIsNotThere(t *testing.T) {
 	}
 }
 
+// A process of the service that was not stopped uses several tables in one transaction, as a migration does, and so PostgreSQL may have to end the one
+// or the other. Whoever migrates is told what to stop.
+func TestADeadlockSaysWhatToStop(t *testing.T) {
+	t.Parallel()
+	pool := before46(t)
+	do(t, pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'deadlock detected' USING ERRCODE = '40P01', DETAIL = 'Process 7 waits.'; END $$`,
+		`CREATE TRIGGER refuse BEFORE INSERT ON schema_migrations FOR EACH ROW WHEN (NOT NEW.dirty) EXECUTE FUNCTION refuse()`)
+	err := migrations.Up(t.Context(), pool.Config().ConnString())
+	const want = "the migration to version 46 failed: ERROR: deadlock detected (SQLSTATE 40P01): Process 7 waits. " +
+		"Something uses the same tables, such as a process of the service that was not stopped: stop it, and try again"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
+	}
+}
+
 // What another program left dirty is mended by looking for what the migration's file makes. Numbers have gaps.
 func TestHowToMend(t *testing.T) {
 	t.Parallel()
