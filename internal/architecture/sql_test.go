@@ -92,6 +92,38 @@ func TestLocksAreOrdered(t *testing.T) {
 	}
 }
 
+var (
+	makesTable = regexp.MustCompile(`(?i)\bCREATE\s+TABLE\s+(\w+)`)
+	makesIndex = regexp.MustCompile(`(?i)\bCREATE\s+(?:UNIQUE\s+)?INDEX\s+\w+\s+ON\s+(\w+)`)
+)
+
+// Whoever upgrades knows beforehand which migrations read tables that may be large: each that makes an index of a table
+// which was there before it is on the list.
+func TestMigrationsThatReadTablesAreListed(t *testing.T) {
+	t.Parallel()
+	_, list, _ := strings.Cut(read(t, "docs/operations.md"), "**Some migrations read whole tables**")
+	list, _, _ = strings.Cut(list, "\n\n")
+	listed := regexp.MustCompile(`\d+`).FindAllString(list, -1)
+	if len(listed) == 0 {
+		t.Fatal("docs/operations.md has no list of them")
+	}
+	for name, text := range statements(t) {
+		number, _, _ := strings.Cut(filepath.Base(name), "_")
+		if !strings.HasSuffix(name, ".up.sql") || number < "0033" { // the list begins there
+			continue
+		}
+		var own []string
+		for _, made := range makesTable.FindAllStringSubmatch(text, -1) {
+			own = append(own, made[1])
+		}
+		for _, made := range makesIndex.FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(own, made[1]) && !slices.Contains(listed, strings.TrimLeft(number, "0")) {
+				t.Errorf("%s makes an index of %s: docs/operations.md lists it among those that read whole tables", name, made[1])
+			}
+		}
+	}
+}
+
 // unflushed are the files in which a commit does not wait for the disk: leases, and CommitUnflushed for what is folded
 // again after a crash.
 var unflushed = []string{"migrations/0006_lock.up.sql", "lock/internal/lockdb/lock.sql", "internal/db/action.sql"}
