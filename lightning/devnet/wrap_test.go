@@ -186,7 +186,7 @@ func wrapped(t *testing.T, c *lightning.Client, network *devnet.Network) {
 		t.Fatal(err)
 	}
 	outer, err := c.OpenInvoice(ctx, paidaction.InvoiceRequest{
-		Hold: true, Hash: f.Inner.Hash, Amount: f.Outer, Memo: "outer", Expiry: terms.Expiry, CLTVDelta: terms.CLTVDelta,
+		Hold: true, Hash: f.Inner.Hash, Amount: f.Outer, Memo: "outer", Expiry: terms.Expires.Sub(f.Now), CLTVDelta: terms.CLTVDelta,
 	})
 	if err != nil {
 		t.Fatal(err)
