@@ -9,6 +9,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
@@ -47,6 +48,13 @@ func TestWriteOff(t *testing.T) {
 		}
 	}
 	w.WantState(pa.ID, paidaction.Forwarded)
+	// The service goes on meanwhile, with a lock that only one process may have.
+	locks, err := postgres.OpenMemory(w.Ctx, w.Pool.Config().ConnString(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = locks.Close() }()
+	env = append(env, "HOLDFAST_LOCK_STRATEGY=memory")
 	code, out, said := command(t, env, "actions", "write-off", id, "--reason", "the disk is gone", "--yes")
 	var done map[string]int64
 	if err := json.Unmarshal([]byte(out), &done); err != nil || code != exitOK || done["written_off"] != pa.ID || done["lost_msat"] != 5_000 {
