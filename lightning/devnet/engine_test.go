@@ -213,6 +213,7 @@ func TestRealNode(t *testing.T) {
 	t.Run("conformance", func(t *testing.T) {
 		nodetest.Run(t, func(*testing.T) nodetest.Env { return realEnv{network, c} })
 	})
+	t.Run("closed by force", func(t *testing.T) { closedByForce(t, newRealSending(t, network)) })
 	t.Run("moved to native SQL", func(t *testing.T) { movedToNativeSQL(t, c, network) }) // the last: it stays there
 }
 
