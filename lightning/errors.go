@@ -2,6 +2,7 @@ package lightning
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -18,6 +19,9 @@ import (
 var (
 	// ErrUnreachable: the call or its answer did not arrive. What the node did is unknown.
 	ErrUnreachable = errors.New("the node cannot be reached, and what it did is unknown")
+	// ErrLocked and ErrUntrusted are ErrUnreachable for a reason that does not pass by itself.
+	ErrLocked    = fmt.Errorf("%w: its wallet is locked", ErrUnreachable)
+	ErrUntrusted = fmt.Errorf("%w: its certificate is not the one that is trusted", ErrUnreachable)
 	// ErrStreamEnded: the node or the network ended a stream. It says nothing about any invoice or payment.
 	ErrStreamEnded = errors.New("the stream ended")
 	// ErrInvoiceExists: there is an invoice with this hash.
@@ -40,6 +44,9 @@ var (
 // is taken from there and follows the version in go.mod. meaningOf returns nil for an answer it does not know.
 func meaningOf(err error) error {
 	answer := status.Convert(err)
+	if answer.Code() == codes.Unavailable && strings.Contains(answer.Message(), "tls: failed to verify certificate") {
+		return ErrUntrusted // crypto/tls says so, and gRPC keeps only its text
+	}
 	switch answer.Code() {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Aborted, codes.Internal, codes.ResourceExhausted:
 		return ErrUnreachable
@@ -75,7 +82,7 @@ var texts = []struct {
 	{invoices.ErrShuttingDown.Error(), ErrUnreachable},
 	// package rpcperms: LND answers this while it starts, before any of its parts sees the call.
 	{"waiting to start, RPC services not available", ErrUnreachable},
-	{"wallet locked, unlock it to enable full RPC access", ErrUnreachable},
+	{"wallet locked, unlock it to enable full RPC access", ErrLocked},
 	{"the RPC server is in the process of starting up, but not yet ready to accept calls", ErrUnreachable},
 	{"server is still in the process of starting", ErrUnreachable},
 	{"macaroon has expired", ErrMacaroonExpired},

@@ -28,7 +28,11 @@ func TestANodeThatStartsOrStopsSaysNothing(t *testing.T) {
 		"broken":              status.Error(codes.Internal, ""),
 		"broken off":          status.Error(codes.Aborted, ""),
 	} {
-		if meaning := meaningOf(answer); !errors.Is(meaning, ErrUnreachable) {
+		meaning := meaningOf(answer)
+		if !errors.Is(meaning, ErrUnreachable) {
+			t.Errorf("%s: %v means %v", name, answer, meaning)
+		}
+		if locked := name == "its wallet locked"; errors.Is(meaning, ErrLocked) != locked { // somebody has to unlock it
 			t.Errorf("%s: %v means %v", name, answer, meaning)
 		}
 	}

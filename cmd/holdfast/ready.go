@@ -116,6 +116,10 @@ func problem(err error) string {
 		return plain.Error()
 	case errors.Is(err, errSchema):
 		return err.Error()
+	case errors.Is(err, lightning.ErrLocked):
+		return "Its wallet is locked: unlock it."
+	case errors.Is(err, lightning.ErrUntrusted):
+		return "Its certificate is not the one that is trusted here: copy the new one, and restart."
 	case errors.Is(err, lightning.ErrUnreachable):
 		return "It cannot be reached."
 	case errors.Is(err, lightning.ErrNotPermitted), errors.Is(err, lightning.ErrMacaroonExpired):

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
 )
 
 // wantReady waits until /readyz reports these parts: for each the beginning of its problem, or "" if it is ready.
@@ -278,5 +280,21 @@ func TestMetricsAreServed(t *testing.T) {
 			status, body := s.get("/metrics")
 			return status == http.StatusOK && strings.Contains(body, name)
 		})
+	}
+}
+
+// What only a person can mend is told in words that say how.
+func TestWhatKeepsANodeFromBeingReachedIsNamed(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]string{
+		lightning.ErrLocked:         "Its wallet is locked",
+		lightning.ErrUntrusted:      "Its certificate is not the one that is trusted",
+		lightning.ErrUnreachable:    "It cannot be reached.",
+		lightning.ErrNotPermitted:   "It does not accept the macaroon.",
+		errors.New("something new"): "It cannot be reached, or does not answer as it should",
+	} {
+		if said := problem(fmt.Errorf("lightning node alice: GetInfo: %w: 127.0.0.1", err)); !strings.HasPrefix(said, want) || strings.Contains(said, "127") {
+			t.Errorf("%v: %s", err, said)
+		}
 	}
 }
