@@ -69,6 +69,23 @@ func TestACallAfterItsDeadlineSendsNothing(t *testing.T) {
 	w.wantReceipt(inv.Hash, simnode.Receipt{Received: sum, Payments: 1})
 }
 
+// A part that came back is no reason yet: the payment has one only at its end, and none if anything was taken.
+func TestAPaymentUnderWayHasNotFailed(t *testing.T) {
+	w := newTown(t)
+	a := ask(simnode.TakesPart)
+	a.Parts = 3
+	inv := w.carol.Issue(a)
+	if err := w.alice.Pay(t.Context(), pay(inv.Bolt11), func(u paidaction.PaymentUpdate) error {
+		if u.Failure != "" {
+			t.Errorf("%+v", u)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.want(w.alice, inv.Hash, paidaction.PaymentSucceeded, "")
+}
+
 func TestANodeThatHangs(t *testing.T) {
 	w := newTown(t)
 	inv := w.carol.Issue(ask(simnode.Pays))

@@ -263,23 +263,6 @@ func TestOneNodePaysAnother(t *testing.T) {
 	w.wantSpent(-r.Amount)
 }
 
-// A part that came back is no reason yet: the payment has one only at its end, and none if anything was taken.
-func TestAPaymentUnderWayHasNotFailed(t *testing.T) {
-	w := newTown(t)
-	a := ask(simnode.TakesPart)
-	a.Parts = 3
-	inv := w.carol.Issue(a)
-	if err := w.alice.Pay(t.Context(), pay(inv.Bolt11), func(u paidaction.PaymentUpdate) error {
-		if u.Failure != "" {
-			t.Errorf("%+v", u)
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	w.want(w.alice, inv.Hash, paidaction.PaymentSucceeded, "")
-}
-
 func TestBlocksEndWhatHangs(t *testing.T) {
 	w := newTown(t)
 	inv := w.carol.Issue(ask(simnode.Holds))
