@@ -59,6 +59,10 @@ func TestWhatMustBeThereAndIsNotFails(t *testing.T) {
 			t.Errorf("%s: noted %t, %v", name, noted, err)
 		}
 	}
+	var failed *pgconn.PgError
+	if _, err := pool.Exec(t.Context(), `SELECT must_be(3, 2, 'rows')`); !errors.As(err, &failed) || failed.Code != "HF003" {
+		t.Errorf("three of two rows: %v", err)
+	}
 	if _, err := pool.Exec(t.Context(), `SELECT must_be(2, 2, 'rows'), must_begin(1), must_be_below(1, 2, 'HF006')`); err != nil {
 		t.Errorf("two of two rows, one that begins, and one where two are too many: %v", err)
 	}
