@@ -139,6 +139,7 @@ var breakings = map[string]breaking{
 	"1 balance":    {sql: `UPDATE account SET balance = balance + 1 WHERE id = 17`},
 	"1 total":      {sql: `UPDATE account SET balance = balance + 1 WHERE id = 17`},
 	"1 below-zero": {sql: `ALTER TABLE account DROP CONSTRAINT user_balance_not_negative; {transfer} VALUES (NULL, 17, 3, 1000000000, 'x', '2026-01-01') {booked}`},
+	"1 nobody":     {sql: `{transfer} VALUES (NULL, 17, 160001, 5, 'x', '2026-01-01') {booked}`},
 	"1 backing":    {sql: `{transfer} VALUES (NULL, 1, 17, 5, 'x', '2026-01-01') {booked}`},
 	"1 clearing":   {sql: `{transfer} VALUES (NULL, 17, 5, 5, 'x', '2026-01-01') {booked}`},
 	"1 reward":     {sql: `UPDATE reward SET credits_msat = credits_msat + 1 WHERE rank = 1`},

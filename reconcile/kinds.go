@@ -17,6 +17,9 @@ var (
 		bug+"run `holdfast reconcile`, which names the accounts.")
 	belowZero = kind(1, "below-zero", "BreaksOfConservation and UsersBelowZero, over all accounts",
 		"A user owes.", bug+"look at the user's last debits; the constraint user_balance_not_negative refuses this, so it was dropped.")
+	nobodys = kind(1, "nobody", "ReceivedByNobody, over all that is not folded in yet",
+		"An account has received money and does not exist: nobody can spend it.",
+		bug+"make its row in account, with a balance of 0, if its user exists; else move the money by a posting of no action to whom it belongs, with the row made for that (docs/reconcile.md, booking by hand).")
 	notBacked = kind(1, "backing", "ledger.Balance of both accounts",
 		"More or fewer credits are in circulation than sats back them.",
 		bug+"look for the purchase or the spending of credits whose two transfers differ.")
@@ -142,7 +145,7 @@ var (
 	gap        = kind(6, "gap", "BreaksOfHistory", "A step does not begin where the one before it ended.", byHand+outside+"put the missing step back.")
 	endDiffers = kind(6, "end", "BreaksOfHistory", "The last step does not lead to the state that the action has.",
 		byHand+outside+"set the state to that of the last step, unless the node says otherwise.")
-	strangeAttempt = kind(6, "attempt", "BreaksOfAttempts", "An action is RETRYING, and its successor is not the next attempt of the same.",
+	strangeAttempt = kind(6, "attempt", "BreaksOfAttempts", "An action is RETRYING, and its successor is not the next attempt of the same; or an attempt is no action's successor.",
 		byHand+outside+"set successor_id, or the successor's genesis_id, right. An anonymous payer's secret is that of the first attempt.")
 	noHistory      = kind(6, "none", "ActionsWithoutHistory", "An action has no history.", byHand+outside+"put it back.")
 	stepsUnguarded = kind(6, "guard", "pg_trigger", "What refuses other steps, keeps the history from being changed, or has revoked keys forgotten, is gone or switched off.",

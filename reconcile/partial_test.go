@@ -13,13 +13,14 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
 
-// The periodic run, which does not add up all postings, finds as a full one does who owes, what does not back the
-// credits, and what is left where money only passes through.
+// The periodic run, which does not add up all postings, finds as a full one does who owes, what nobody has, what does
+// not back the credits, and what is left where money only passes through.
 func TestTheMoneyIsLookedAtInEveryRun(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct{ kind, sql string }{
 		"a user owes sats":              {"below-zero", `ALTER TABLE account DROP CONSTRAINT user_balance_not_negative; {transfer} VALUES (NULL, 16, 4, 1000000000, 'x', '2026-01-01') {booked}`},
 		"a user owes credits":           {"below-zero", `ALTER TABLE account DROP CONSTRAINT user_balance_not_negative; {transfer} VALUES (NULL, 17, 3, 1000000000, 'x', '2026-01-01') {booked}`},
+		"nobody has received sats":      {"nobody", `{transfer} VALUES (NULL, 16, 160000, 5, 'x', '2026-01-01') {booked}`},
 		"too few sats back credits":     {"backing", `{transfer} VALUES (NULL, 1, 17, 5, 'x', '2026-01-01') {booked}`},
 		"too many sats back credits":    {"backing", `{transfer} VALUES (NULL, 0, 2, 5, 'x', '2026-01-01') {booked}`},
 		"credits have not passed":       {"clearing", `{transfer} VALUES (NULL, 17, 5, 5, 'x', '2026-01-01') {booked}`},

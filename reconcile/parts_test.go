@@ -163,6 +163,7 @@ var parts = []struct {
 	{"the next attempt but one", attempts, `UPDATE paid_action SET attempt = attempt + 1 WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
 	{"an attempt at something else", attempts, `UPDATE paid_action SET kind = 'DONATE' WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
 	{"another's attempt", attempts, `UPDATE paid_action SET payer_id = NULL WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
+	{"an attempt that comes after none", attempts, `UPDATE paid_action SET genesis_id = {opt}, attempt = 2 WHERE id = {held}`},
 	{"an attempt of another beginning", attempts, `UPDATE paid_action SET genesis_id = {opt} WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
 }
 

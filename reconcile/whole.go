@@ -56,6 +56,16 @@ func (r *run) money(ctx context.Context, q *db.Queries) error {
 	if err != nil {
 		return err
 	}
+	received, err := q.ReceivedByNobody(ctx, shown)
+	if err != nil {
+		return err
+	}
+	for _, b := range received {
+		r.found(nobodys.broken(at{}, "%s: %d msat", ledger.Account(b.AccountID), b.Msat))
+	}
+	if len(received) > 0 {
+		r.beyond[0] += received[0].Total - int64(len(received))
+	}
 	balance := map[ledger.Account]int64{}
 	for _, a := range []ledger.Account{ledger.BackingSats, ledger.IssuedCredits, ledger.ClearCredits, ledger.ClearSats} {
 		if balance[a], err = ledger.Balance(ctx, q, a); err != nil {

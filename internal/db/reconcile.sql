@@ -65,6 +65,11 @@ GROUP BY 1 HAVING sum(h.msat) <> 0 ORDER BY 1;
 -- name: UsersBelowZero :many
 SELECT account.id, account.balance, count(*) OVER ()::bigint AS total FROM account WHERE account.id >= 16 AND account.balance < 0 ORDER BY account.id LIMIT @page;
 
+-- name: ReceivedByNobody :many
+-- Invariant 1: what an account has received that does not exist. Nobody can spend it, and it is never folded in.
+SELECT d.account_id, d.msat, count(*) OVER ()::bigint AS total FROM (SELECT account_id, sum(msat)::bigint AS msat FROM balance_delta GROUP BY account_id) AS d
+WHERE NOT EXISTS (SELECT FROM account WHERE account.id = d.account_id) ORDER BY d.account_id LIMIT @page;
+
 -- name: CountAccounts :one
 SELECT count(*) FROM account;
 
@@ -325,12 +330,14 @@ WHERE h.action_id = ANY(@actions::bigint[]) GROUP BY paid_action.flow, h.from_st
 SELECT id FROM paid_action WHERE id = ANY(@actions::bigint[]) AND NOT EXISTS (SELECT FROM action_history WHERE action_id = paid_action.id) ORDER BY id;
 
 -- name: BreaksOfAttempts :many
--- Invariant 6: a successor that is not the next attempt of the same. One by one, as BreaksOfKeys.
+-- Invariant 6: a successor that is not the next attempt of the same, and an attempt that is nobody's successor, told of the first one. One by one, as BreaksOfKeys.
 SELECT a.id, a.successor_id::bigint AS successor FROM paid_action a
 CROSS JOIN LATERAL (SELECT p.genesis_id, p.attempt, p.kind, p.payer_id FROM paid_action p WHERE p.id = a.successor_id OFFSET 0) AS s
 WHERE a.id = ANY(@actions::bigint[]) AND a.successor_id IS NOT NULL
     AND (s.genesis_id IS DISTINCT FROM coalesce(a.genesis_id, a.id) OR s.attempt <> a.attempt + 1 OR s.kind <> a.kind OR s.payer_id IS DISTINCT FROM a.payer_id)
-ORDER BY a.id;
+UNION ALL SELECT a.genesis_id::bigint, a.id FROM paid_action a
+WHERE a.id = ANY(@actions) AND a.genesis_id IS NOT NULL AND (SELECT p.id FROM paid_action p WHERE p.successor_id = a.id) IS NULL
+ORDER BY 1, 2;
 
 -- name: BreaksOfDeadlines :many
 -- Invariant 7, of everything open, in pages: past its deadline, or without what will ever move it. While a node is at an outgoing payment

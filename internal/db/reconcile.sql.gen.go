@@ -126,7 +126,9 @@ SELECT a.id, a.successor_id::bigint AS successor FROM paid_action a
 CROSS JOIN LATERAL (SELECT p.genesis_id, p.attempt, p.kind, p.payer_id FROM paid_action p WHERE p.id = a.successor_id OFFSET 0) AS s
 WHERE a.id = ANY($1::bigint[]) AND a.successor_id IS NOT NULL
     AND (s.genesis_id IS DISTINCT FROM coalesce(a.genesis_id, a.id) OR s.attempt <> a.attempt + 1 OR s.kind <> a.kind OR s.payer_id IS DISTINCT FROM a.payer_id)
-ORDER BY a.id
+UNION ALL SELECT a.genesis_id::bigint, a.id FROM paid_action a
+WHERE a.id = ANY($1) AND a.genesis_id IS NOT NULL AND (SELECT p.id FROM paid_action p WHERE p.successor_id = a.id) IS NULL
+ORDER BY 1, 2
 `
 
 type BreaksOfAttemptsRow struct {
@@ -134,7 +136,7 @@ type BreaksOfAttemptsRow struct {
 	Successor int64
 }
 
-// Invariant 6: a successor that is not the next attempt of the same. One by one, as BreaksOfKeys.
+// Invariant 6: a successor that is not the next attempt of the same, and an attempt that is nobody's successor, told of the first one. One by one, as BreaksOfKeys.
 func (q *Queries) BreaksOfAttempts(ctx context.Context, actions []int64) ([]BreaksOfAttemptsRow, error) {
 	rows, err := q.db.Query(ctx, breaksOfAttempts, actions)
 	if err != nil {
@@ -1397,6 +1399,38 @@ SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('max
 func (q *Queries) PlanAnew(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, planAnew)
 	return err
+}
+
+const receivedByNobody = `-- name: ReceivedByNobody :many
+SELECT d.account_id, d.msat, count(*) OVER ()::bigint AS total FROM (SELECT account_id, sum(msat)::bigint AS msat FROM balance_delta GROUP BY account_id) AS d
+WHERE NOT EXISTS (SELECT FROM account WHERE account.id = d.account_id) ORDER BY d.account_id LIMIT $1
+`
+
+type ReceivedByNobodyRow struct {
+	AccountID int64
+	Msat      int64
+	Total     int64
+}
+
+// Invariant 1: what an account has received that does not exist. Nobody can spend it, and it is never folded in.
+func (q *Queries) ReceivedByNobody(ctx context.Context, page int32) ([]ReceivedByNobodyRow, error) {
+	rows, err := q.db.Query(ctx, receivedByNobody, page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReceivedByNobodyRow
+	for rows.Next() {
+		var i ReceivedByNobodyRow
+		if err := rows.Scan(&i.AccountID, &i.Msat, &i.Total); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const recordedHashes = `-- name: RecordedHashes :many
