@@ -63,7 +63,7 @@ func (d *drive) wantReconciled(id int64) {
 	const other = 1_000_000
 	if _, err := tx.Exec(d.Ctx, `INSERT INTO paid_action OVERRIDING SYSTEM VALUE
 		SELECT (jsonb_populate_record(a, jsonb_build_object('id', $2::bigint, 'flow', 'OPTIMISTIC', 'method', 'OPTIMISTIC', 'state', 'PENDING',
-			'deadline', a.created_at, 'cost_msat', a.cost_msat + 1))).* FROM paid_action a WHERE a.id = $1`, id, other); err != nil {
+			'deadline', a.created_at, 'cost_msat', a.cost_msat + 1, 'genesis_id', NULL))).* FROM paid_action a WHERE a.id = $1`, id, other); err != nil {
 		d.Fatal(err)
 	}
 	rows, err := tx.Query(d.Ctx, `SELECT t.relname AS name, a.attname AS action, EXISTS (SELECT FROM pg_attribute WHERE attrelid = t.oid AND attname = 'msat') AS priced

@@ -134,9 +134,9 @@ func (b *bundle) rest() {
 	}
 }
 
-// cut ends all connections but the one it asks on.
+// cut ends all connections but the one it asks on. A vacuum of the server's own may be under way, and is none.
 func (b *bundle) cut() {
-	_, err := b.Pool.Exec(b.Ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	_, err := b.Pool.Exec(b.Ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`)
 	if err != nil {
 		b.Error(err)
 	}
