@@ -1,7 +1,7 @@
 -- What holds for ever is also refused to be otherwise.
 
--- Of all attempts at one thing at most one can still be paid for, or is: two would charge for it twice. A first attempt is in no such index, so what succeeds at once
--- does not pay for this. It comes first, since it takes the longest.
+-- Of the attempts that follow a first one at most one can still be paid for, or is: two would charge for one thing twice. First attempts, which are nearly all, are not
+-- in the index and do not pay for it. It comes first, since it takes the longest.
 CREATE UNIQUE INDEX paid_action_one_attempt ON paid_action (genesis_id) WHERE genesis_id IS NOT NULL AND state NOT IN ('FAILED', 'RETRYING');
 
 -- By these rows nodes are asked about payments. Without an invoice nobody knows whose payment it was; without an outgoing payment, or a claim on it, its hash could be
