@@ -100,6 +100,42 @@ func waitingPayment(t *testing.T, w *world) {
 	v.await("state() === 'PAID'")
 }
 
+// slowAnswer has the service be busy when something is bought, and then take its time until the test releases it.
+const slowAnswer = `{
+	const ask = window.fetch
+	let asked = 0
+	window.fetch = async (to, what) => {
+		if (!String(what?.body).includes('buyCredits')) return ask(to, what)
+		if (++asked === 1) return new Response(JSON.stringify({ errors: [{ message: 'Busy.', extensions: { code: 'TRY_AGAIN' } }] }))
+		await new Promise((go) => (window.release = go))
+		return ask(to, what)
+	}
+}`
+
+// closedWhileAsking closes the dialog, and then goes back to the page before, while the payment goes on: it waits at the bottom of the page.
+func closedWhileAsking(t *testing.T, w *world) {
+	v := w.visitor(t)
+	command(v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: slowAnswer})
+	v.signIn("hasty")
+	v.open("/wallet")
+	v.press("Buy credits")
+	v.fill("Credits", "70")
+	v.press("Buy")
+	v.press("Ask again")
+	v.await("window.release")
+	v.press("Close")
+	v.await("!document.querySelector('dialog[open]')")
+	v.await("(release(), true)")
+	v.press("Pay 70 sats")
+	bolt11 := v.invoice()
+	v.await("(history.back(), true)")
+	v.await("location.pathname === '/wallet' && !document.querySelector('dialog[open]')")
+	v.press("Pay 70 sats")
+	if v.invoice() != bolt11 {
+		t.Error("another invoice is shown")
+	}
+}
+
 // wayOut follows the link that a refused request offers, if there is one that helps: credits would not, since they cannot be withdrawn.
 func wayOut(t *testing.T, w *world) {
 	bolt11, err := w.stack.Network.Node("receiver").Invoice(t.Context(), 21_000, "too much")

@@ -42,6 +42,12 @@ export function PayDialog() {
     if (payment && !dialog.current!.open) dialog.current!.showModal()
     if (!payment && dialog.current!.open) dialog.current!.close()
   }, [payment])
+  useEffect(() => {
+    // Back and forward lead away from what the dialog was opened over.
+    const away = () => shown.get() && hide(shown.get()!)
+    addEventListener('popstate', away)
+    return () => removeEventListener('popstate', away)
+  }, [])
   return (
     <dialog ref={dialog} class="pay" aria-labelledby="pay-title" onClose={() => payment && hide(payment)}>
       {payment && <Content payment={payment} key={payment} />}

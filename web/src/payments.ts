@@ -219,10 +219,10 @@ export function resume(action: Action, what: string, show: boolean) {
   return payment
 }
 
-// hide closes the dialog. What still has to be paid stays, and can be shown again.
+// hide closes the dialog. What still has to be paid, or is being asked for, stays and can be shown again.
 export function hide(payment: Payment) {
   shown.set(null)
-  if (!payment.action || over(payment.action)) drop(payment)
+  if (!payment.asking && (!payment.action || over(payment.action))) drop(payment)
 }
 
 // What one person has begun is not shown to the next one who signs in.
