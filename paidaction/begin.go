@@ -231,10 +231,11 @@ func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f 
 	if err != nil {
 		return fmt.Errorf("bound the open invoices: %w", err)
 	}
-	if f != nil {
-		most := e.Settings.MaxWalletPending
-		err = q.BoundWallet(ctx, db.BoundWalletParams{WalletID: f.Wallet, Most: most, PayerID: a.payer, ClientHash: a.client, Share: (most + 2) / 3})
+	if f == nil {
+		return nil
 	}
+	most := e.Settings.MaxWalletPending
+	err = q.BoundWallet(ctx, db.BoundWalletParams{WalletID: f.Wallet, Most: most, PayerID: a.payer, ClientHash: a.client, Share: (most + 2) / 3})
 	if err != nil {
 		return fmt.Errorf("bound the open invoices of a wallet: %w", err)
 	}

@@ -46,10 +46,7 @@ func lostAnswer(t *testing.T, w *world) {
 	if !lost.Load() {
 		t.Error("no answer was lost")
 	}
-	var key string
-	if err := json.Unmarshal(v.await("localStorage.getItem('holdfast.key')"), &key); err != nil {
-		t.Fatal(err)
-	}
+	key := v.key()
 	var bought struct {
 		PaidActions struct{ Nodes []struct{ ID string } }
 	}

@@ -1,11 +1,6 @@
 package e2e
 
-import (
-	"encoding/json"
-	"testing"
-
-	"github.com/chromedp/cdproto/page"
-)
+import "testing"
 
 // deafLine lets a test make a page's connection silent: it says nothing more, not even that it has ended. It can also let the page's clock
 // go forward.
@@ -23,11 +18,8 @@ const deafLine = `{
 // silentLine loses the connection as a telephone does that changes its network: nobody says so. The payment is seen all the same.
 func silentLine(t *testing.T, w *world) {
 	v := w.visitor(t)
-	command(v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: deafLine})
-	v.open("/post")
-	v.fill("Title", "Paid while the line was silent")
-	v.press("Post")
-	bolt11 := v.invoice()
+	v.inject(deafLine)
+	bolt11 := v.post("Paid while the line was silent")
 	v.await("line.readyState === WebSocket.OPEN && (line.deaf = true)")
 	w.pay(t, bolt11)
 	v.await("(window.later = 60_000)") // the service pings every 20 seconds
@@ -50,11 +42,8 @@ const refusedOnce = `window.WebSocket = class extends WebSocket {
 // refusedFollowing has the service refuse to tell of a payment, as it may when the page connects again. The payment is seen all the same.
 func refusedFollowing(t *testing.T, w *world) {
 	v := w.visitor(t)
-	command(v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: refusedOnce})
-	v.open("/post")
-	v.fill("Title", "Paid while nobody could tell")
-	v.press("Post")
-	bolt11 := v.invoice()
+	v.inject(refusedOnce)
+	bolt11 := v.post("Paid while nobody could tell")
 	v.await("window.refused")
 	w.pay(t, bolt11)
 	v.await("state() === 'PAID'")
@@ -64,10 +53,7 @@ func refusedFollowing(t *testing.T, w *world) {
 func waitingPayment(t *testing.T, w *world) {
 	v := w.visitor(t)
 	v.signIn("absentminded")
-	v.open("/post")
-	v.fill("Title", "Looked at before it is paid")
-	v.press("Post")
-	first := v.invoice()
+	first := v.post("Looked at before it is paid")
 	away := func() { v.t.Helper(); v.press("Close"); v.await("!document.querySelector('dialog[open]')") }
 	away()
 	v.await("heading('Looked at before it is paid')")
@@ -84,10 +70,7 @@ func waitingPayment(t *testing.T, w *world) {
 	}
 	away()
 
-	var key string
-	if err := json.Unmarshal(v.await("localStorage.getItem('holdfast.key')"), &key); err != nil {
-		t.Fatal(err)
-	}
+	key := v.key()
 	var begun struct {
 		PaidActions struct{ Nodes []struct{ ID string } }
 	}
@@ -115,7 +98,7 @@ const slowAnswer = `{
 // closedWhileAsking closes the dialog, and then goes back to the page before, while the payment goes on: it waits at the bottom of the page.
 func closedWhileAsking(t *testing.T, w *world) {
 	v := w.visitor(t)
-	command(v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: slowAnswer})
+	v.inject(slowAnswer)
 	v.signIn("hasty")
 	v.open("/wallet")
 	v.press("Buy credits")

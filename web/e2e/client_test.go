@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/page"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth/keyauthtest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
@@ -70,7 +68,7 @@ func signsIn(t *testing.T, w *world) {
 
 func signsInByWallet(t *testing.T, w *world) {
 	v := w.visitor(t)
-	command(v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: counted})
+	v.inject(counted)
 	v.open("/settings")
 	v.press("Show a code")
 	v.await("document.querySelector('main img.qr')?.naturalWidth > 0")
@@ -92,10 +90,7 @@ func signsInByWallet(t *testing.T, w *world) {
 	v.await("location.pathname === '/'")
 
 	// What a wallet has made for this browser is good for nothing once it is signed out.
-	var key string
-	if err := json.Unmarshal(v.await("localStorage.getItem('holdfast.key')"), &key); err != nil {
-		t.Fatal(err)
-	}
+	key := v.key()
 	v.open("/settings")
 	v.pressAtRest("Sign out") // so nothing that the page asks for can meet the end of its key
 	v.sees("With a key")
@@ -211,10 +206,7 @@ func dearer(t *testing.T, w *world) {
 	v.invoice()
 	v.press("Cancel this payment")
 	v.await("state() === 'FAILED'")
-	var key string
-	if err := json.Unmarshal(v.await("localStorage.getItem('holdfast.key')"), &key); err != nil {
-		t.Fatal(err)
-	}
+	key := v.key()
 	w.give(t, key, `createPost(title: "Written meanwhile", paymentMethod: OPTIMISTIC)`)
 	v.press("Try again")
 	v.sees("The price is now 10 sats, more than you agreed to.")
@@ -260,10 +252,7 @@ func nextAttempt(t *testing.T, w *world) {
 	v.open("/items/" + item)
 	v.press("Zap 10 sats")
 	first := v.invoice()
-	var key string
-	if err := json.Unmarshal(v.await("localStorage.getItem('holdfast.key')"), &key); err != nil {
-		t.Fatal(err)
-	}
+	key := v.key()
 	var begun struct {
 		PaidActions struct {
 			Nodes []struct{ Invoice struct{ PaymentHash string } }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/page"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/freeport"
 )
@@ -33,11 +32,8 @@ func browsersWallet(t *testing.T, w *world) {
 	v := w.visitor(t)
 	v.open("/post")
 	v.await("!button(\"Pay with this browser's wallet\")")
-	command(v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: wallet})
-	v.open("/post")
-	v.fill("Title", "Paid by the browser")
-	v.press("Post")
-	v.invoice()
+	v.inject(wallet)
+	v.post("Paid by the browser")
 	v.press("Pay with this browser's wallet")
 	v.sees("The wallet did not pay: User rejected")
 	v.await("state() === 'PENDING_HELD' && qr()")
@@ -58,11 +54,8 @@ const slowWallet = `window.webln = {
 // offers none before its visitor says that the wallet will not pay.
 func oneWayAtATime(t *testing.T, w *world) {
 	v := w.visitor(t)
-	command(v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: slowWallet})
-	v.open("/post")
-	v.fill("Title", "Paid in one way only")
-	v.press("Post")
-	bolt11 := v.invoice()
+	v.inject(slowWallet)
+	bolt11 := v.post("Paid in one way only")
 	const ways = "[qr(), button('Open a wallet'), button('Copy'), field('Invoice'), button('Pay with the demo wallet'), button(\"Pay with this browser's wallet\")]"
 	all := func() { v.t.Helper(); v.await("state() === 'PENDING_HELD' && " + ways + ".every(Boolean)") }
 	none := func() {
@@ -111,10 +104,7 @@ func inTime(t *testing.T, w *world) {
 	base := w.hurried(t) // before the visitor: it ends after their page does
 	v := w.visitor(t)
 	v.base = base
-	v.open("/post")
-	v.fill("Title", "Paid at the second attempt")
-	v.press("Post")
-	first := v.invoice()
+	first := v.post("Paid at the second attempt")
 	left := func() int {
 		t.Helper()
 		var text string
@@ -187,12 +177,12 @@ func firstVisit(t *testing.T, w *world) {
 	for range 3 { // the machine may be busy with something else: the best counts
 		v := w.visitor(t)
 		v.slowLine()
-		command(v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
+		v.inject(`
 			window.seen = { largest: 0, shift: 0, blocked: 0 }
 			const each = (type, add) => new PerformanceObserver((list) => list.getEntries().forEach(add)).observe({ type, buffered: true })
 			each('largest-contentful-paint', (e) => (seen.largest = e.startTime))
 			each('layout-shift', (e) => { if (!e.hadRecentInput) seen.shift += e.value })
-			each('longtask', (e) => (seen.blocked += Math.max(0, e.duration - 50)))`})
+			each('longtask', (e) => (seen.blocked += Math.max(0, e.duration - 50)))`)
 		v.open("/t/firsts/new")
 		v.sees("To be seen at first 4")
 		var seen visit

@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -242,6 +243,30 @@ func (v *visitor) signIn(name string) {
 	v.fill("Name", name)
 	v.press("Sign up")
 	v.sees("You are " + name)
+}
+
+// key is that of whoever has signed in.
+func (v *visitor) key() (key string) {
+	v.t.Helper()
+	if err := json.Unmarshal(v.await("localStorage.getItem('holdfast.key')"), &key); err != nil {
+		v.t.Fatal(err)
+	}
+	return key
+}
+
+// inject runs a script ahead of those of each page that is opened from now on.
+func (v *visitor) inject(script string) {
+	v.t.Helper()
+	command(v, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+}
+
+// post begins a post, and returns the invoice that it is to be paid by.
+func (v *visitor) post(title string) (bolt11 string) {
+	v.t.Helper()
+	v.open("/post")
+	v.fill("Title", title)
+	v.press("Post")
+	return v.invoice()
 }
 
 // item is the number of the item whose page is shown.

@@ -24,7 +24,7 @@ export function SettingsPage() {
       <h1>{signedIn ? 'Settings' : 'Sign in'}</h1>
       {signedIn ? <Account apiKey={signedIn} /> : ways.map((Way) => <Way />)}
       <Zapping />
-      {signedIn && <Privacy />}
+      {signedIn && <Privacy key={signedIn} />}
     </>
   )
 }
