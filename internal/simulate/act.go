@@ -132,7 +132,13 @@ func (w *world) request(r *request, what string, do func(ctx context.Context, p 
 	if p == nil {
 		return false
 	}
-	w.spawn(p, name, r.label, 0, requestLimit, func(ctx context.Context) { do(ctx, p) })
+	patience := w.patienceOf(name)
+	w.spawn(p, name, r.label, 0, patience, func(ctx context.Context) {
+		if patience < requestLimit {
+			fiberOf(ctx).faults = append(fiberOf(ctx).faults, callerLeaves)
+		}
+		do(ctx, p)
+	})
 	return true
 }
 
@@ -260,6 +266,9 @@ func (w *world) pay(r *request, pa *paidaction.PaidAction, tries int) {
 	}
 	if r.pays.atExpiry && tries == 0 {
 		w.touch(pa.ID, paidAtExpiry)
+	}
+	if tries == 0 && w.receiverPays(r, pa, node) {
+		return
 	}
 	err := node.PayHash(pa.Invoice.Hash, pays)
 	w.tell(nil, "%s: the payer sends %d msat for action %d: %s", r.label, pays.Msat, pa.ID, said(err))

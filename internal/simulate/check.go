@@ -8,8 +8,12 @@ import (
 
 // check runs when everything is over: it checks the model, and every invariant that an operator's reconcile knows.
 func (w *world) check() {
+	if w.forgot() {
+		w.checkForgotten()
+		return
+	}
 	w.model.check()
-	report, err := reconcile.Run(w.ctx, reconcile.Config{Pool: w.database.pool, Nodes: w.nodes, Senders: w.nodes.Names(), Issuers: w.nodes.Names(), Now: w.Now, Since: 1000 * enough})
+	report, err := reconcile.Run(w.ctx, w.reconciling())
 	if err != nil {
 		w.violate("reconcile", "%v", err)
 		return

@@ -192,7 +192,7 @@ func (w *world) work(node, name, label string, p *process) {
 // strike applies a stroke to the world.
 func (w *world) strike(s stroke) {
 	key := fmt.Sprintf("stroke %d", s.id)
-	if w.calm || w.without[key] {
+	if w.calm || w.without[key] || w.forgot() && s.fault == nodeAway {
 		return
 	}
 	w.met = append(w.met, key)
@@ -221,8 +221,21 @@ func (w *world) strike(s stroke) {
 		w.mine(s.size)
 	case processDies:
 		w.kill(w.processes[s.who])
+	case processStops:
+		w.stop(w.processes[s.who])
+	case clockIsWrong:
+		w.setClock(s.who, s.off)
+		w.queue.add(w.tick+s.takes, func() { w.setClock(s.who, 0) })
+	case nodesClock:
+		w.tell(nil, "%s: its clock is wrong by %s", node.Name(), s.off)
+		w.touchAll(nodesClock)
+		node.SetAhead(s.off)
+		back("has the right time again", func() { node.SetAhead(0) })
 	case databaseRestarts:
 		w.restartDatabase()
+	case databaseForgets:
+		w.backUp()
+		w.queue.add(w.tick+s.takes/4, w.forget)
 	}
 }
 

@@ -72,6 +72,8 @@ func sought(s paidaction.Step, f Fault) bool {
 	unpaid := s.From == paidaction.Pending || s.From == paidaction.PendingHeld
 	outgoing := s.Flow == paidaction.FlowOutgoing
 	switch f {
+	case processStops, clockIsWrong, nodesClock, databaseForgets, callerLeaves, receiverAdds: // by chance alone
+		return false
 	case paidAtExpiry, overpaid, paidInParts: // these steps follow from the payer's payment
 		return (unpaid || s.From == paidaction.Canceling) && (s.When == paidaction.InvoiceIsPaid || s.When == paidaction.InvoiceIsHeld)
 	case eventDropped, eventRepeated, eventDelayed: // an invoice exists, and changes before the step

@@ -79,6 +79,10 @@ func (w *world) spawn(p *process, name, label string, action int64, limit time.D
 	f := &fiber{name: name, label: label, world: w, process: p, action: action, wake: make(chan struct{}), cancel: cancel}
 	f.ctx = context.WithValue(ctx, fiberKey{}, f)
 	w.fibers = append(w.fibers, f)
+	if p.stopping {
+		f.over = true
+		cancel()
+	}
 	w.group.Go(func() {
 		<-f.wake
 		defer func() {

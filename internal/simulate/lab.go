@@ -163,12 +163,7 @@ const vacuumEvery = 25
 // renew makes the database as it was after the migrations. A table without a page was not written to, and is left
 // alone.
 func (d *database) renew(ctx context.Context) error {
-	rows, err := d.control.Query(ctx, `SELECT quote_ident(relname) FROM pg_class
-		WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname NOT LIKE '%migration%' AND pg_relation_size(oid) > 0`)
-	if err != nil {
-		return err
-	}
-	used, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	used, err := d.used(ctx)
 	if err != nil {
 		return err
 	}
@@ -182,6 +177,16 @@ func (d *database) renew(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// used are the tables that have a page.
+func (d *database) used(ctx context.Context) ([]string, error) {
+	rows, err := d.control.Query(ctx, `SELECT quote_ident(relname) FROM pg_class
+		WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname NOT LIKE '%migration%' AND pg_relation_size(oid) > 0`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // waiting returns those of these backends that wait for a lock.

@@ -37,7 +37,8 @@ func (noStreams) WatchBlocks(context.Context, func(uint32) error) error { return
 // listen makes a process follow the nodes that are its own.
 func (w *world) listen(p *process) error {
 	for i, node := range w.nodes {
-		if i%len(w.processes) != p.number {
+		also := w.plan.trouble > 0 && w.chance.happens(0.2, fmt.Sprintf("%s also follows", p), i)
+		if i%len(w.processes) != p.number && !also {
 			continue
 		}
 		real, err := worker.NewListener(p.worker.Config, node.Name(), noStreams{})
@@ -70,7 +71,7 @@ func (w *world) beside(l *listener, action int64, do func(ctx context.Context)) 
 
 // connect opens the streams of a node. Missed events are replayed as far as the node does so, and looked up.
 func (w *world) connect(l *listener, resume bool) {
-	if l.process.dead || w.away[l.node.Name()] {
+	if l.process.dead || l.process.stopping || w.away[l.node.Name()] {
 		return
 	}
 	w.turn(l, "connects to", func(ctx context.Context) error {
@@ -137,7 +138,7 @@ func (w *world) turn(l *listener, what string, do func(ctx context.Context) erro
 
 // deliver hands a listener its next event.
 func (w *world) deliver(l *listener) {
-	if l.busy || l.process.dead || len(l.inbox) == 0 {
+	if l.busy || l.process.dead || l.process.stopping || len(l.inbox) == 0 {
 		return
 	}
 	batch := l.inbox
@@ -256,7 +257,7 @@ func (w *world) mine(blocks uint32) {
 }
 
 func (w *world) height(l *listener) {
-	if l.process.dead {
+	if l.process.dead || l.process.stopping {
 		return
 	}
 	height := l.node.Height()

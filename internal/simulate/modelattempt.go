@@ -212,10 +212,18 @@ func (m *model) checkAttempt(a *attempt) {
 	if a.state == "RETRYING" != (a.successor != nil) {
 		w.violate("model", "action %d is %s, successor %v", a.id, a.state, a.successor)
 	}
+	if received, sent, fee, inside, loss := m.mustAgree(a); a.state == "PAID" {
+		m.book(a, received, sent, fee, inside, loss)
+	}
+}
+
+// mustAgree checks that an action is PAID exactly if the nodes and the receivers say so.
+func (m *model) mustAgree(a *attempt) (received, sent, fee int64, inside *attempt, loss bool) {
+	w := m.world
 	received, paid := m.received(a)
-	sent, fee := m.paidOut(a)
-	inside := m.insideOf(a)
-	loss := a.flow == "WRAPPED" && sent > 0 && !paid
+	sent, fee = m.paidOut(a)
+	inside = m.insideOf(a)
+	loss = a.flow == "WRAPPED" && sent > 0 && !paid
 	want := paid || inside != nil || sent > 0 || a.flow == "BALANCE" || a.leaving != nil && a.leaving.inside != nil && m.wasPaidBy(a)
 	if want != (a.state == "PAID") {
 		w.violate("model", "action %d (%s %s) is %s: its payer's payment was taken %t, its receiver got %d msat", a.id, a.flow, a.kind.name, a.state, paid, sent)
@@ -223,9 +231,7 @@ func (m *model) checkAttempt(a *attempt) {
 	if a.flow == "WRAPPED" && want && sent != a.direct.amount && !m.cameBack(a, sent) {
 		w.violate("model", "the receiver of action %d got %d msat instead of %d", a.id, sent, a.direct.amount)
 	}
-	if want {
-		m.book(a, received, sent, fee, inside, loss)
-	}
+	return received, sent, fee, inside, loss
 }
 
 // received is what the node that issued the invoice has received.

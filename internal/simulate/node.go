@@ -77,6 +77,9 @@ func (n remote) call(ctx context.Context, method string, denied error, do func(c
 		n.world.violate("call inside a transaction", "%s calls %s", f.name, method)
 	}
 	until, bounded := n.until(ctx)
+	if method == "Pay" { // the node itself refuses what comes later, by what the process has said of the time
+		until = until.Add(n.world.wrong[f.process.number])
+	}
 	fault := f.yield(beforeCall, method)
 	switch fault {
 	case died:
@@ -97,6 +100,9 @@ func (n remote) call(ctx context.Context, method string, denied error, do func(c
 		return err
 	}
 	if bounded && n.world.Now().After(until) {
+		if method == "Pay" {
+			return simnode.ErrTooLate
+		}
 		return errOver
 	}
 	err := do(context.WithoutCancel(ctx))

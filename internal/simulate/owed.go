@@ -95,7 +95,7 @@ func (w *world) mustLeavePlaces(f *fiber, node string) {
 		if s.fiber == f {
 			s.action = f.action
 		}
-		if s.fiber.process == f.process && s.action != 0 && w.flowOf(s.action) == paidaction.FlowOutgoing && f.process.now().Sub(s.leased) < sendWindow {
+		if s.fiber.process == f.process && s.action != 0 && w.flowOf(s.action) == paidaction.FlowOutgoing && f.process.relays().Sub(s.leased) < sendWindow {
 			withdrawals = append(withdrawals, s.action)
 		}
 	}

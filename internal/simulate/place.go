@@ -52,7 +52,7 @@ func (l leases) Lease(ctx context.Context, node string) (relay.Lease, error) {
 		return nil, relay.ErrNoNode
 	}
 	w.fences++
-	s := &slot{world: w, node: node, fiber: f, fence: w.fences, leased: f.process.now()}
+	s := &slot{world: w, node: node, fiber: f, fence: w.fences, leased: f.process.relays()}
 	w.places[node] = append(slices.DeleteFunc(w.places[node], (*slot).lapsed), s)
 	return s, nil
 }

@@ -83,6 +83,7 @@ type stroke struct {
 	who   int // process
 	takes time.Duration
 	size  uint32
+	off   time.Duration // by how much a clock is wrong
 }
 
 const (
@@ -118,6 +119,8 @@ func newPlan(seed uint64) *plan {
 		{name: dueName, billing: "MONTHLY", due: time.Duration(r.Int64N(int64(p.horizon))).Truncate(time.Second), renews: r.IntN(2) == 0}}
 	p.drawActs(r)
 	p.drawStrokes(r)
+	p.drawRare()
+	p.drawLoss()
 	p.takeAim()
 	p.drawRush()
 	return p
@@ -202,5 +205,29 @@ func (p *plan) drawStrokes(r *rand.Rand) {
 			s.at = p.acts[r.IntN(len(p.acts))].at + time.Duration(r.Int64N(int64(2*time.Second)))
 		}
 		p.strokes = append(p.strokes, s)
+	}
+}
+
+// drawLoss has every tenth seed lose the database, and restore it to a moment a few seconds before.
+func (p *plan) drawLoss() {
+	if p.trouble == 0 || p.seed%10 != 8 {
+		return
+	}
+	r := rand.New(rand.NewPCG(p.seed, 12))
+	p.strokes = append(p.strokes, stroke{id: 200, fault: databaseForgets, at: p.acts[r.IntN(len(p.acts))].at + time.Duration(r.Int64N(int64(8*time.Second))),
+		takes: time.Duration(r.Int64N(int64(4 * time.Minute)))})
+}
+
+// drawRare has every third seed meet something rare.
+func (p *plan) drawRare() {
+	if p.trouble == 0 || p.seed%3 != 1 {
+		return
+	}
+	r := rand.New(rand.NewPCG(p.seed, 11))
+	faults := []Fault{processStops, processStops, clockIsWrong, clockIsWrong, nodesClock}
+	for id := range 1 + r.IntN(4) {
+		p.strokes = append(p.strokes, stroke{id: 100 + id, fault: faults[r.IntN(len(faults))], node: r.IntN(theNodes), who: r.IntN(processes),
+			at:    p.acts[r.IntN(len(p.acts))].at + time.Duration(r.Int64N(int64(20*time.Second))),
+			takes: time.Duration(r.Int64N(int64(4 * time.Minute))), off: time.Duration(r.Int64N(int64(6*time.Hour))) - 3*time.Hour})
 	}
 }

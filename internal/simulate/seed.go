@@ -238,7 +238,9 @@ func (w *world) heal() {
 			w.comeBack(i)
 		}
 		n.SetSynced(true)
+		n.SetAhead(0)
 	}
+	clear(w.wrong[:])
 	w.look()
 	w.wallets.resolveAll()
 	w.seeWhetherItIsOver(0)
@@ -283,6 +285,9 @@ func (w *world) stuck() {
 	open, err := w.database.queries().Stuck(w.ctx)
 	if err != nil {
 		panic(err)
+	}
+	if w.forgot() {
+		return // what may be open is known to checkForgotten
 	}
 	for _, what := range open {
 		w.violate("stuck", "%s", what)

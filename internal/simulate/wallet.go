@@ -45,7 +45,7 @@ func (ws *wallets) add(owner int64) *purse {
 }
 
 // acts are what receivers do; the more frequent are repeated.
-var acts = []simnode.Act{simnode.Pays, simnode.Pays, simnode.Pays, simnode.Pays, simnode.Pays, simnode.Pays, simnode.Holds, simnode.Splits,
+var acts = []simnode.Act{simnode.Pays, simnode.Pays, simnode.Pays, simnode.Pays, simnode.Pays, simnode.Pays, simnode.Holds, simnode.Splits, simnode.TakesPart,
 	simnode.Refuses, simnode.Unreachable, simnode.Unsteady}
 
 // issue makes an invoice, and decides what becomes of its payments.
@@ -107,6 +107,16 @@ func (ws *wallets) resolveAll() {
 			ws.resolve(p, inv, inv.act == simnode.Splits || ws.world.chance.happens(0.5, fmt.Sprintf("purse %d at the end", p.id), int(hash[0])))
 		}
 	}
+}
+
+// preimage is that of a receiver's invoice.
+func (ws *wallets) preimage(h paidaction.Hash) (paidaction.Preimage, bool) {
+	for _, p := range ws.all {
+		if inv := p.issued[h]; inv != nil {
+			return inv.Preimage, true
+		}
+	}
+	return paidaction.Preimage{}, false
 }
 
 func (ws *wallets) of(owner int64) (mine []*purse) {

@@ -56,7 +56,12 @@ type world struct {
 	looking map[string]bool // by node: a worker will look soon
 	woken   int
 
+	backup *backup
+	lost   map[string]bool // hashes that the database has forgotten; nil: it was never restored
+	opens  time.Duration   // no process starts before then
+
 	processes []*process
+	wrong     [processes]time.Duration // by how much the clock of each is wrong for now
 	jobs      map[int64]*job
 	known     map[paidaction.Hash]paidaction.InvoiceState // the state that the processes were told
 
@@ -84,6 +89,7 @@ type world struct {
 type process struct {
 	number, life int
 	dead         bool
+	stopping     bool // it was told to end
 	died         time.Duration
 	skew         time.Duration // of its clock
 	engine       *paidaction.Engine
@@ -111,6 +117,10 @@ func inTurn(do func()) (wait func()) {
 
 // start starts a process.
 func (w *world) start(number, life int) {
+	if w.tick < w.opens {
+		w.queue.add(w.opens, func() { w.start(number, life) })
+		return
+	}
 	p := &process{number: number, life: life, world: w}
 	if w.chance.happens(0.3, "skew", number) {
 		p.skew = w.chance.between(-4*time.Second, 4*time.Second, "skewed", number).Truncate(time.Second)
@@ -120,7 +130,7 @@ func (w *world) start(number, life int) {
 	shared := rand.NewChaCha8(random) // shared by two, of which one runs at a time
 	var err error
 	p.relay, err = relay.New(relay.Config{Pool: w.database.pool, Nodes: nodes{w}, Issuers: nodes{w}, Leases: leases{w}, Places: w.placesOfEach(), Beside: inTurn, Wait: w.waitInProcess,
-		Wallets: w.wallets, Now: p.now, Random: shared, Log: quiet, Settings: relay.Settings{SendWindow: sendWindow, Grace: 30 * time.Second,
+		Wallets: w.wallets, Now: p.relays, Random: shared, Log: quiet, Settings: relay.Settings{SendWindow: sendWindow, Grace: 30 * time.Second,
 			AskTimeout: 30 * time.Second, LookTimeout: 30 * time.Second, Pause: time.Millisecond}})
 	if err == nil {
 		p.engine, err = paidaction.New(paidaction.Config{
@@ -318,14 +328,14 @@ func (w *world) wakeWaiting() {
 	}
 }
 
-// mayLie reports whether nodes may deny what they know.
-func (w *world) mayLie() bool { return !w.calm }
+// mayLie reports whether nodes may deny what they know. A database that was restored has only their word.
+func (w *world) mayLie() bool { return !w.calm && !w.forgot() }
 
 // alive is one of the living processes, or nil.
 func (w *world) alive(key string, n int) *process {
 	var living []*process
 	for _, p := range w.processes {
-		if !p.dead {
+		if !p.dead && !p.stopping {
 			living = append(living, p)
 		}
 	}

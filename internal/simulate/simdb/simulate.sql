@@ -111,3 +111,7 @@ INSERT INTO river_job (kind, args, max_attempts) VALUES (@kind, jsonb_build_obje
 
 -- name: CompleteJob :exec
 DELETE FROM river_job WHERE id = $1;
+
+-- name: Hashes :many
+-- Every hash that is recorded.
+SELECT payment_hash FROM invoice UNION SELECT payment_hash FROM relay_payment;

@@ -285,6 +285,31 @@ func (q *Queries) FoundTerritory(ctx context.Context, arg FoundTerritoryParams) 
 	return err
 }
 
+const hashes = `-- name: Hashes :many
+SELECT payment_hash FROM invoice UNION SELECT payment_hash FROM relay_payment
+`
+
+// Every hash that is recorded.
+func (q *Queries) Hashes(ctx context.Context) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, hashes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var payment_hash []byte
+		if err := rows.Scan(&payment_hash); err != nil {
+			return nil, err
+		}
+		items = append(items, payment_hash)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const inWork = `-- name: InWork :one
 SELECT count(*) FROM relay_payment WHERE action_id = ANY($1::bigint[]) AND stage = 'in_work' AND node = $2::text
 `

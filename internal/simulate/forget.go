@@ -1,0 +1,174 @@
+package simulate
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/reconcile"
+)
+
+// backup is what the database, and the world about it, knew at one moment.
+type backup struct {
+	tables []table
+	jobs   map[int64]*job
+	states map[int64]paidaction.State
+	open   map[int64]bool
+}
+
+// backUp copies the database as it is now. What is not committed is no part of it.
+func (w *world) backUp() {
+	tables, err := w.database.copyAside(w.ctx)
+	if err != nil {
+		panic(fmt.Errorf("copy the database aside: %w", err))
+	}
+	w.tell(nil, "the database is backed up")
+	w.backup = &backup{tables: tables, jobs: maps.Clone(w.jobs), states: maps.Clone(w.states), open: maps.Clone(w.open)}
+}
+
+// downtime is for how long all processes are down while the database is restored. That outlasts every call that is
+// still on its way to a node.
+const downtime = 90 * time.Second
+
+// forget restores the database as docs/production.md says: every process is stopped, numbers are not given twice, and
+// every node answers once the processes start again.
+func (w *world) forget() {
+	if w.calm || w.backup == nil {
+		return
+	}
+	w.tell(nil, "the database is lost, and restored")
+	w.touchAll(databaseForgets)
+	w.opens = w.tick + downtime
+	for _, p := range slices.Clone(w.processes) {
+		w.kill(p)
+	}
+	w.restartDatabase()
+	before := w.hashes()
+	if err := w.database.putBack(w.ctx, w.backup.tables); err != nil {
+		panic(fmt.Errorf("put the database back: %w", err))
+	}
+	after := w.hashes()
+	w.lost = map[string]bool{}
+	for h := range before {
+		w.lost[h] = !after[h]
+	}
+	w.jobs, w.states, w.open = w.backup.jobs, w.backup.states, w.backup.open
+	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
+		w.schedule(w.jobs[id], w.jobs[id].at)
+	}
+	for i, n := range w.nodes {
+		if w.away[n.Name()] {
+			w.comeBack(i)
+		}
+	}
+}
+
+// forgot reports whether the database was restored.
+func (w *world) forgot() bool { return w.lost != nil }
+
+// hashes are those that the database knows, in hex.
+func (w *world) hashes() map[string]bool {
+	rows, err := w.database.queries().Hashes(w.ctx)
+	if err != nil {
+		panic(err)
+	}
+	known := map[string]bool{}
+	for _, r := range rows {
+		known[hex.EncodeToString(r)] = true
+	}
+	return known
+}
+
+// checkForgotten is check where the database was restored. People may have been told what it has forgotten, so this
+// asks for less: what it knows agrees with the nodes, nothing was paid twice, and the books are right. A payment that
+// was taken for what can no longer be done stays open, and what was forgotten is known to a node alone.
+func (w *world) checkForgotten() {
+	if err := w.model.load(); err != nil {
+		w.violate("model", "%v", err)
+		return
+	}
+	open := map[int64]bool{}
+	for _, a := range w.model.attempts {
+		_, taken := w.model.received(a)
+		sent, _ := w.model.paidOut(a)
+		switch {
+		case taken && !paidaction.State(a.state).Terminal():
+			open[a.id] = true
+		case a.direct != nil && sent > 0 && !taken && a.state != "PAID":
+			// Its receiver was paid, its payer's payment was lost, and the database knew of neither: it has failed.
+			w.lost[a.hash.String()] = true
+		default:
+			w.model.mustAgree(a)
+		}
+	}
+	report, err := reconcile.Run(w.ctx, w.reconciling())
+	if err != nil {
+		w.violate("reconcile", "%v", err)
+		return
+	}
+	for _, i := range report.Invariants {
+		for _, b := range i.Breaks {
+			if w.lost[b.Hash] || len(b.Actions) == 1 && open[b.Actions[0]] {
+				continue
+			}
+			w.violate("invariant", "%d (%s): %s", i.ID, i.Name, b)
+		}
+	}
+}
+
+func (w *world) reconciling() reconcile.Config {
+	return reconcile.Config{Pool: w.database.pool, Nodes: w.nodes, Senders: w.nodes.Names(), Issuers: w.nodes.Names(), Now: w.Now, Since: 1000 * enough}
+}
+
+// table is one that is not empty, and its columns except those that PostgreSQL computes.
+type table struct{ name, columns string }
+
+// tables are those that are not empty.
+func (d *database) tables(ctx context.Context) ([]table, error) {
+	used, err := d.used(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := d.control.Query(ctx, `SELECT attrelid::regclass::text, string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+		WHERE attrelid = ANY($1::text[]::regclass[]) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' GROUP BY attrelid`, used)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (t table, err error) { return t, row.Scan(&t.name, &t.columns) })
+}
+
+// copyAside copies all tables.
+func (d *database) copyAside(ctx context.Context) ([]table, error) {
+	tables, err := d.tables(ctx)
+	all := []string{"DROP SCHEMA IF EXISTS aside CASCADE; CREATE SCHEMA aside"}
+	for _, t := range tables {
+		all = append(all, fmt.Sprintf("CREATE TABLE aside.%[1]s AS SELECT %[2]s FROM %[1]s", t.name, t.columns))
+	}
+	if err == nil {
+		_, err = d.control.Exec(ctx, strings.Join(all, "; "))
+	}
+	return tables, err
+}
+
+// putBack puts the copies in the place of the tables.
+func (d *database) putBack(ctx context.Context, tables []table) error {
+	used, err := d.used(ctx)
+	var all []string
+	for _, name := range used {
+		all = append(all, "DELETE FROM "+name)
+	}
+	for _, t := range tables {
+		all = append(all, fmt.Sprintf("INSERT INTO %[1]s (%[2]s) OVERRIDING SYSTEM VALUE SELECT %[2]s FROM aside.%[1]s", t.name, t.columns))
+	}
+	if err == nil {
+		_, err = d.control.Exec(ctx, strings.Join(all, "; "))
+	}
+	return err
+}
