@@ -12,6 +12,7 @@ import (
 	"github.com/99designs/gqlgen/graphql/handler/transport"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -134,6 +135,22 @@ func (r *resolver) recheck(ctx context.Context, s *session, last time.Duration) 
 		return notLookedUp(err)
 	}
 	s.checked = now
+	return nil
+}
+
+// holdKey refuses a session whose key is not good any more, and lets nobody revoke it before the transaction of q ends.
+// So what is written there is there when whoever revokes the key is told that it is revoked.
+func (r *resolver) holdKey(ctx context.Context, q *db.Queries, s *session) error {
+	if s.hash == nil { // a token of the site, which nobody can revoke
+		return r.recheck(ctx, s, 0)
+	}
+	until, err := q.HoldKey(ctx, s.hash)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && until != nil && !r.Now().Before(*until) {
+		return errKey()
+	}
+	if err != nil {
+		return notLookedUp(err)
+	}
 	return nil
 }
 

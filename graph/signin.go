@@ -104,7 +104,8 @@ func (m mutations) collect(ctx context.Context, q *db.Queries, secret string, li
 		return 0, nil, err
 	}
 	if signed.Links != nil {
-		return *signed.Links, &schema.SignedIn{}, nil
+		// mayLink has looked, but this transaction may have waited for its turn since.
+		return *signed.Links, &schema.SignedIn{}, m.holdKey(ctx, q, sessionOf(ctx))
 	}
 	in = &schema.SignedIn{ExpiresAt: new(now.Add(m.KeepsKeys))}
 	user, err = q.UserByLinkingKey(ctx, signed.Key)

@@ -31,7 +31,9 @@ func (m mutations) WalletSave(ctx context.Context, id *int64, label string, sett
 	if err != nil {
 		return nil, err
 	}
-	return pointer(m.Wallets.Save(ctx, user, orElse(id, 0), label, how))
+	return pointer(m.Wallets.SaveIf(ctx, user, orElse(id, 0), label, how, func(ctx context.Context, q *db.Queries) error {
+		return m.holdKey(ctx, q, sessionOf(ctx))
+	}))
 }
 
 // settingsOf returns the one kind of settings that was sent.

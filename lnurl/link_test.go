@@ -3,6 +3,9 @@ package lnurl_test
 import (
 	"sync"
 	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
 // Two browsers sign in by the same new wallet at the same moment: both come to the one account that it opens. An account of which no wallet
@@ -30,6 +33,37 @@ func TestANewWalletOpensOneAccount(t *testing.T) {
 	}
 	if in := <-second; in.Data["it"] == nil || in.Data["it"].New || in.Data["it"].User.Name != "alice" || h.Count(`SELECT count(*) FROM usr`) != 1 {
 		t.Errorf("%+v", in)
+	}
+}
+
+// A thief confirms a link, and the stolen key is revoked while that waits for its turn: whoever looks through the wallets of the account
+// from then on misses none.
+func TestALinkThatWaitsEndsWithTheKey(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	stolen, _, _ := h.Enter("alice's")
+	lnurl, secret := h.Link(stolen)
+	if a := h.Get(h.Answer("the thief's", lnurl).String()); a.Status != "OK" {
+		t.Fatalf("%s", a.Raw)
+	}
+	tx, err := h.Pool.Begin(h.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(h.Ctx, `SELECT FROM usr FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	confirmed := make(chan asked, 1)
+	go func() { confirmed <- h.Confirm(stolen, secret) }()
+	h.AwaitBlocked(1)
+	if n, err := db.New(h.Pool).RevokeKey(h.Ctx, db.RevokeKeyParams{At: new(h.Clock.Now()), KeyHash: graph.HashKey(stolen)}); err != nil || n != 1 {
+		t.Fatalf("%d keys were revoked, %v", n, err)
+	}
+	if err := tx.Commit(h.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if in := <-confirmed; in.code() != "UNAUTHENTICATED" || h.Count(`SELECT count(*) FROM linking_key`) != 1 {
+		t.Errorf("linked all the same: %+v", in)
 	}
 }
 

@@ -29,6 +29,12 @@ func errNoSuchWallet() error {
 // of Decode, and the codes of this package that say what is wrong with the wallet. After any of them everything is as
 // before.
 func (w *Wallets) Save(ctx context.Context, user, id int64, label string, s Settings) (Wallet, error) {
+	return w.SaveIf(ctx, user, id, label, s, func(context.Context, *db.Queries) error { return nil })
+}
+
+// SaveIf is Save for a caller whose right to it may end while the wallet is tested, and the wallet decides how long that
+// takes: may is asked in the transaction that stores the wallet, and its error is returned.
+func (w *Wallets) SaveIf(ctx context.Context, user, id int64, label string, s Settings, may func(context.Context, *db.Queries) error) (Wallet, error) {
 	if utf8.RuneCountInString(label) > maxLabel || !utf8.ValidString(label) || slices.Contains([]byte(label), 0) {
 		return Wallet{}, paidaction.Errorf(paidaction.CodeInvalidInput, "A wallet's label can have at most %d characters.", maxLabel)
 	}
@@ -48,7 +54,7 @@ func (w *Wallets) Save(ctx context.Context, user, id int64, label string, s Sett
 	if err != nil {
 		return Wallet{}, err
 	}
-	if id, err = w.store(ctx, user, id, label, s); err != nil {
+	if id, err = w.store(ctx, user, id, label, s, may); err != nil {
 		return Wallet{}, err
 	}
 	w.note(ctx, id, 0, nil, ms)
@@ -96,9 +102,12 @@ func (w *Wallets) test(ctx context.Context, s Settings) (ms int64, err error) {
 }
 
 // store writes a tested wallet.
-func (w *Wallets) store(ctx context.Context, user, id int64, label string, s Settings) (int64, error) {
+func (w *Wallets) store(ctx context.Context, user, id int64, label string, s Settings, may func(context.Context, *db.Queries) error) (int64, error) {
 	added := id == 0
 	err := w.change(ctx, user, func(q *db.Queries) (err error) {
+		if err := may(ctx, q); err != nil {
+			return err
+		}
 		// Check again: there may be one more or one less by now.
 		if err := w.roomFor(ctx, q, user, id); err != nil {
 			return err

@@ -13,6 +13,10 @@ FROM key_epoch LEFT JOIN api_key k ON k.key_hash = ANY(@hashes::bytea[]) AND k.r
 -- name: KeyEpoch :one
 SELECT epoch, pg_postmaster_start_time()::timestamptz AS server_since FROM key_epoch;
 
+-- name: HoldKey :one
+-- Until the commit nobody revokes this key. No row: it is not good any more.
+SELECT expires_at FROM api_key WHERE key_hash = $1 AND revoked_at IS NULL FOR SHARE;
+
 -- name: KeysOf :many
 SELECT id, scopes, created_at, revoked_at, expires_at FROM api_key WHERE user_id = $1 ORDER BY id;
 

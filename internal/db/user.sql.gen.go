@@ -45,6 +45,18 @@ func (q *Queries) DeleteKeys(ctx context.Context, arg DeleteKeysParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
+const holdKey = `-- name: HoldKey :one
+SELECT expires_at FROM api_key WHERE key_hash = $1 AND revoked_at IS NULL FOR SHARE
+`
+
+// Until the commit nobody revokes this key. No row: it is not good any more.
+func (q *Queries) HoldKey(ctx context.Context, keyHash []byte) (*time.Time, error) {
+	row := q.db.QueryRow(ctx, holdKey, keyHash)
+	var expires_at *time.Time
+	err := row.Scan(&expires_at)
+	return expires_at, err
+}
+
 const insertKey = `-- name: InsertKey :one
 INSERT INTO api_key (user_id, key_hash, scopes, created_at, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING id
 `
