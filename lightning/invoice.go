@@ -110,39 +110,27 @@ func (c *Client) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
 	return err
 }
 
-// invoicePage is how many invoices one answer holds: the size of LND's answers is limited.
-const invoicePage = 500
-
 // EachSettled implements paidaction.Node.
 func (c *Client) EachSettled(ctx context.Context, since time.Time, on func(paidaction.NodeInvoice) error) error {
-	for after := uint64(0); ; {
+	return inPages(func(after, most uint64) ([]*lnrpc.Invoice, uint64, error) {
 		page, err := call(ctx, c, "ListInvoices", c.main.ListInvoices, &lnrpc.ListInvoiceRequest{
-			IndexOffset: after, NumMaxInvoices: invoicePage, CreationDateStart: uint64(max(since.Unix(), 0)),
+			IndexOffset: after, NumMaxInvoices: most, CreationDateStart: uint64(max(since.Unix(), 0)),
 		})
+		return page.GetInvoices(), page.GetLastIndexOffset(), err
+	}, func(found *lnrpc.Invoice) error {
+		if found.State != lnrpc.Invoice_SETTLED || found.IsKeysend || found.IsAmp {
+			return nil
+		}
+		event, err := invoiceEvent(found)
 		if err != nil {
 			return err
 		}
-		for _, found := range page.Invoices {
-			if found.State != lnrpc.Invoice_SETTLED || found.IsKeysend || found.IsAmp {
-				continue
-			}
-			event, err := invoiceEvent(found)
-			if err != nil {
-				return err
-			}
-			view, err := nodeInvoice(event.Hash, found)
-			if err != nil {
-				return err
-			}
-			if err := on(view); err != nil {
-				return err
-			}
+		view, err := nodeInvoice(event.Hash, found)
+		if err != nil {
+			return err
 		}
-		if len(page.Invoices) < invoicePage {
-			return nil
-		}
-		after = page.LastIndexOffset
-	}
+		return on(view)
+	})
 }
 
 func invoiceState(s lnrpc.Invoice_InvoiceState) (paidaction.InvoiceState, error) {

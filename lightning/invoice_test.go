@@ -35,6 +35,30 @@ func TestEachSettledReadsEveryPage(t *testing.T) {
 	}
 }
 
+// Payers decide how much an invoice says: what was taken is found however large the others are.
+func TestLargeInvoicesHideNothing(t *testing.T) {
+	t.Parallel()
+	c, server, node := fixture(t)
+	for n := range byte(3) {
+		r := request(n+1, false)
+		if _, err := node.Add(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if err := node.PayHash(r.Hash, simnode.Payment{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Bulk(24 << 20) // three are more than an answer holds
+	seen := map[paidaction.Hash]bool{}
+	err := c.EachSettled(t.Context(), time.Unix(0, 0), func(v paidaction.NodeInvoice) error {
+		seen[v.Hash] = true
+		return nil
+	})
+	if err != nil || len(seen) != 3 {
+		t.Errorf("%d of 3 invoices, %v", len(seen), err)
+	}
+}
+
 // What came by keysend is counted as received, and said apart: nobody had asked for it.
 func TestWhatCameByKeysendIsSaidApart(t *testing.T) {
 	t.Parallel()

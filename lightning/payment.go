@@ -80,36 +80,24 @@ func (c *Client) answering(ctx context.Context, method string, stream func(told 
 	})
 }
 
-// paymentPage is how many payments one answer holds: the size of LND's answers is limited.
-const paymentPage = 500
-
 // EachPayment implements paidaction.SendingNode.
 func (c *Client) EachPayment(ctx context.Context, since time.Time, on func(u paidaction.PaymentUpdate, created time.Time) error) error {
-	for after := uint64(0); ; {
+	return inPages(func(after, most uint64) ([]*lnrpc.Payment, uint64, error) {
 		page, err := call(ctx, c, "ListPayments", c.main.ListPayments, &lnrpc.ListPaymentsRequest{
-			IncludeIncomplete: true, OmitHops: true, IndexOffset: after, MaxPayments: paymentPage, CreationDateStart: uint64(max(since.Unix(), 0)),
+			IncludeIncomplete: true, OmitHops: true, IndexOffset: after, MaxPayments: most, CreationDateStart: uint64(max(since.Unix(), 0)),
 		})
+		return page.GetPayments(), page.GetLastIndexOffset(), err
+	}, func(m *lnrpc.Payment) error {
+		u, err := paymentUpdate(m)
 		if err != nil {
 			return err
 		}
-		for _, m := range page.Payments {
-			u, err := paymentUpdate(m)
-			if err != nil {
-				return err
-			}
-			if u.State == paidaction.PaymentFailed || mayBeProbe(m, u) {
-				continue
-			}
-			u.Paid, u.Fee = 0, 0 // without its hops an attempt seems to have cost no fee, and the receiver to have got it
-			if err := on(u, time.Unix(0, m.CreationTimeNs)); err != nil {
-				return err
-			}
-		}
-		if len(page.Payments) < paymentPage {
+		if u.State == paidaction.PaymentFailed || mayBeProbe(m, u) {
 			return nil
 		}
-		after = page.LastIndexOffset
-	}
+		u.Paid, u.Fee = 0, 0 // without its hops an attempt seems to have cost no fee, and the receiver to have got it
+		return on(u, time.Unix(0, m.CreationTimeNs))
+	})
 }
 
 // mayBeProbe reports whether a payment is under way without an invoice and nobody has claimed any of it. Probes for

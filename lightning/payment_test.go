@@ -305,3 +305,21 @@ func TestEachPaymentReadsEveryPage(t *testing.T) {
 		t.Errorf("%d of %d payments, %v", len(seen), all, err)
 	}
 }
+
+// Receivers decide how often a payment is tried: it is found however large the others are.
+func TestLargePaymentsHideNothing(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	for n := range byte(3) {
+		server.ScriptWasPaid(paidaction.Preimage{n + 1}, 5, 0)
+	}
+	server.Bulk(24 << 20)
+	seen := map[paidaction.Hash]bool{}
+	err := c.EachPayment(t.Context(), time.Unix(0, 0), func(u paidaction.PaymentUpdate, _ time.Time) error {
+		seen[u.Hash] = true
+		return nil
+	})
+	if err != nil || len(seen) != 3 {
+		t.Errorf("%d of 3 payments, %v", len(seen), err)
+	}
+}

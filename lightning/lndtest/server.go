@@ -65,6 +65,7 @@ type Server struct {
 	local     paidaction.Msat // in channels
 	amp       map[paidaction.Hash]bool
 	mute      *mute // nil unless it is silent about payments
+	bulk      int   // bytes that come beside each invoice and payment in a list
 	clock     func() time.Time
 }
 
