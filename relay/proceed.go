@@ -194,7 +194,8 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 	if err != nil {
 		return paidaction.Outcome{}, fmt.Errorf("ask node %s: %w", attempt.Node, err)
 	}
-	if !attempt.Seen {
+	// A failure may be that of an earlier payment, which the worker of this claim is about to note.
+	if failed := now.State == paidaction.PaymentFailed && now.Preimage == nil; !failed && !attempt.Seen {
 		if err := db.New(r.Pool).SeeAttempt(ctx, attempt.ID); err != nil {
 			return paidaction.Outcome{}, fmt.Errorf("note that the node has it: %w", err)
 		}
@@ -299,12 +300,13 @@ func (r *Relay) sameNode(ctx context.Context, node paidaction.SendingNode, row d
 	return nil
 }
 
-// endClaim locks a payment and ends the claim on it, if there is one. false: somebody else has ended it.
+// endClaim locks a payment and ends the claim on it, if there is one. false: somebody else has ended it, or what the
+// caller concludes that from may be older than the claim's send (EndAttempt).
 func endClaim(ctx context.Context, q *db.Queries, row db.RelayPayment, attempt *db.RelayAttempt, outcome, reason string, now time.Time) (bool, error) {
 	if _, err := q.LockRelay(ctx, row.ActionID); err != nil || attempt == nil {
 		return err == nil, err
 	}
-	n, err := q.EndAttempt(ctx, db.EndAttemptParams{ID: attempt.ID, Outcome: &outcome, Reason: &reason, At: &now})
+	n, err := q.EndAttempt(ctx, db.EndAttemptParams{ID: attempt.ID, Earlier: attempt.Earlier, Outcome: &outcome, Reason: &reason, At: &now})
 	return n > 0, err
 }
 

@@ -106,14 +106,15 @@ func (r *Relay) pay(ctx context.Context, c *claim, request paidaction.PaymentReq
 // noteEarlier notes which payment with the same hash has failed at the node already. A node restored from a backup
 // older than this claim shows that payment again, and its failure says nothing about this claim's payment.
 func (r *Relay) noteEarlier(ctx context.Context, c *claim, before paidaction.PaymentUpdate) error {
-	c.attempt.Earlier = new(before.Created)
-	n, err := db.New(r.Pool).NoteEarlier(ctx, db.NoteEarlierParams{ID: c.attempt.ID, Earlier: c.attempt.Earlier})
+	earlier := new(before.Created)
+	n, err := db.New(r.Pool).NoteEarlier(ctx, db.NoteEarlierParams{ID: c.attempt.ID, Earlier: earlier})
 	if err != nil {
 		return fmt.Errorf("%w: note the earlier payment: %w", errElsewhere, err)
 	}
 	if n == 0 {
 		return errTooLate
 	}
+	c.attempt.Earlier = earlier
 	return nil
 }
 

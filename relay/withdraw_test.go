@@ -345,56 +345,6 @@ func TestAFailedWithdrawalIsTriedAgain(t *testing.T) {
 	b.wantSound()
 }
 
-// Spec 05.16e: an invoice was withdrawn, failed, and is withdrawn again. The node is restored from a backup of between the two: what it
-// says of the first payment is not believed of the second.
-func TestAFailureFromBeforeTheClaimIsNotBelieved(t *testing.T) {
-	b := setup(t).rich(200)
-	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
-	stop := b.Run(b.Relay)
-	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
-	backup := b.Node.Backup()
-	b.Clock.Advance(time.Minute)
-	b.wallet.Receiver.Change(inv.Hash, simnode.Holds)
-	again := b.withdraw(inv.Bolt11)
-	b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 50_000 })
-	b.await("the node has shown it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 2 })
-	stop()
-	b.Node.Restore(backup)
-	b.Run(b.NewRelay())
-	b.Clock.Advance(over)
-	b.rounds(5)
-	if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
-		t.Fatal(err)
-	}
-	b.WantState(again.ID, paidaction.Forwarding)
-	b.WantBalance(ledger.UserSats(b.payer), 200_000-55_000)
-	b.wantPaidOut(inv.Hash, 50_000)
-}
-
-// The same while its worker has not sent it yet, nor noted what failed before: an auditor who looks then takes nothing from that.
-func TestAFailureFromBeforeTheSendIsNotBelieved(t *testing.T) {
-	b := setup(t).rich(200)
-	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
-	stop := b.Run(b.Relay)
-	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
-	stop()
-	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
-	again := b.withdraw(inv.Bolt11)
-	stopped, goOn := make(chan struct{}), make(chan struct{})
-	b.Node.Before(simnode.MethodTrack, func(paidaction.Hash) { close(stopped); <-goOn })
-	var worker sync.WaitGroup
-	worker.Go(func() { _, _ = b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance) })
-	<-stopped
-	b.rounds(2)
-	b.WantState(again.ID, paidaction.Forwarding)
-	close(goOn)
-	worker.Wait()
-	b.rounds(1)
-	b.WantState(again.ID, paidaction.Paid)
-	b.wantPaidOut(inv.Hash, 50_000)
-	b.wantSound()
-}
-
 // A repeated key is one withdrawal, also while the first is under way, and for an address, which gives another invoice each time.
 func TestARepeatedKeyIsOneWithdrawal(t *testing.T) {
 	t.Parallel()

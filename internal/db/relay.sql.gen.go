@@ -334,7 +334,8 @@ func (q *Queries) DeleteProbes(ctx context.Context, arg DeleteProbesParams) (int
 }
 
 const endAttempt = `-- name: EndAttempt :execrows
-UPDATE relay_attempt SET outcome = $1, reason = $2, ended_at = $3 WHERE id = $4 AND outcome::text IS NULL
+UPDATE relay_attempt SET outcome = $1, reason = $2, ended_at = $3
+WHERE id = $4 AND outcome::text IS NULL AND earlier IS NOT DISTINCT FROM $5::bigint
 `
 
 type EndAttemptParams struct {
@@ -342,14 +343,18 @@ type EndAttemptParams struct {
 	Reason  *string
 	At      *time.Time
 	ID      int64
+	Earlier *int64
 }
 
+// 0 rows: it has ended, or its worker has noted an earlier payment (NoteEarlier) that the caller did not know of when the node was asked, and
+// may have sent since: then the node's answer can be of that one.
 func (q *Queries) EndAttempt(ctx context.Context, arg EndAttemptParams) (int64, error) {
 	result, err := q.db.Exec(ctx, endAttempt,
 		arg.Outcome,
 		arg.Reason,
 		arg.At,
 		arg.ID,
+		arg.Earlier,
 	)
 	if err != nil {
 		return 0, err

@@ -1,0 +1,133 @@
+package relay_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Spec 05.16e: an invoice was withdrawn, failed, and is withdrawn again. The node is restored from a backup of between the two: what it
+// says of the first payment is not believed of the second.
+func TestAFailureFromBeforeTheClaimIsNotBelieved(t *testing.T) {
+	b := setup(t).rich(200)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	stop := b.Run(b.Relay)
+	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
+	backup := b.Node.Backup()
+	b.Clock.Advance(time.Minute)
+	b.wallet.Receiver.Change(inv.Hash, simnode.Holds)
+	again := b.withdraw(inv.Bolt11)
+	b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 50_000 })
+	b.await("the node has shown it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 2 })
+	stop()
+	b.Node.Restore(backup)
+	b.Run(b.NewRelay())
+	b.Clock.Advance(over)
+	b.rounds(5)
+	if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.WantState(again.ID, paidaction.Forwarding)
+	b.WantBalance(ledger.UserSats(b.payer), 200_000-55_000)
+	b.wantPaidOut(inv.Hash, 50_000)
+}
+
+// The same while its worker has not sent it yet, nor noted what failed before: an auditor who looks then takes nothing from that.
+func TestAFailureFromBeforeTheSendIsNotBelieved(t *testing.T) {
+	b := setup(t).rich(200)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	stop := b.Run(b.Relay)
+	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
+	stop()
+	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
+	again := b.withdraw(inv.Bolt11)
+	stopped, goOn := make(chan struct{}), make(chan struct{})
+	b.Node.Before(simnode.MethodTrack, func(paidaction.Hash) { close(stopped); <-goOn })
+	var worker sync.WaitGroup
+	worker.Go(func() { _, _ = b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance) })
+	<-stopped
+	b.rounds(2)
+	b.WantState(again.ID, paidaction.Forwarding)
+	close(goOn)
+	worker.Wait()
+	b.rounds(1)
+	b.WantState(again.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
+// The same where an auditor stands still between the node's answer and what follows from it, while the worker notes what failed before, and
+// sends: by then the send would be over, but the answer is from before it.
+func TestAFailureThatWasHeardBeforeTheSendIsNotBelieved(t *testing.T) {
+	b := setup(t).rich(200)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	stop := b.Run(b.Relay)
+	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
+	stop()
+	b.wallet.Receiver.Change(inv.Hash, simnode.Holds)
+	again := b.withdraw(inv.Bolt11)
+	pause := func() (stopped, goOn chan struct{}, hook func(paidaction.Hash)) {
+		stopped, goOn = make(chan struct{}), make(chan struct{})
+		return stopped, goOn, func(paidaction.Hash) { close(stopped); <-goOn }
+	}
+	claimed, look, before := pause()
+	b.Node.Before(simnode.MethodTrack, before)
+	working, stopWorking := context.WithCancel(b.Ctx)
+	var both sync.WaitGroup
+	both.Go(func() { _, _ = b.Relay.Step(working, b.Node.Name(), b.Engine.Advance) })
+	<-claimed
+	heard, conclude, after := pause()
+	b.Node.After(simnode.MethodTrack, after)
+	var auditor sync.WaitGroup
+	auditor.Go(func() {
+		if out, err := b.NewRelay().Proceed(b.Ctx, again.ID); err != nil || out.Failure != nil {
+			t.Errorf("the auditor says %+v, %v", out, err)
+		}
+	})
+	<-heard
+	close(look)
+	b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 50_000 })
+	b.Clock.Advance(over)
+	close(conclude)
+	auditor.Wait()
+	stopWorking()
+	both.Wait()
+	b.rounds(2)
+	b.WantState(again.ID, paidaction.Forwarding)
+	if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.rounds(2)
+	b.WantState(again.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
+// An auditor who looks before the send sees the payment that failed before. That is no word of this one: when the send does not arrive, the
+// node has lost nothing, and is given it again.
+func TestAFailureFromBeforeTheSendShowsNoPayment(t *testing.T) {
+	b := setup(t).rich(200)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	stop := b.Run(b.Relay)
+	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
+	stop()
+	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
+	again := b.withdraw(inv.Bolt11)
+	b.Node.Before(simnode.MethodTrack, func(paidaction.Hash) { b.rounds(1) })
+	working, stopWorking := context.WithCancel(b.Ctx)
+	b.Node.Before(simnode.MethodPay, func(paidaction.Hash) { stopWorking() }) // the process dies, and nothing is sent
+	if _, err := b.Relay.Step(working, b.Node.Name(), b.Engine.Advance); err != nil {
+		t.Fatal(err)
+	}
+	b.WantState(again.ID, paidaction.Forwarding)
+	b.Clock.Advance(over)
+	b.Run(b.NewRelay())
+	b.Await(again.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
