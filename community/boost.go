@@ -147,13 +147,7 @@ func retryBoost(ctx context.Context, tx *paidaction.Tx, sats int64) error {
 		return nil
 	}
 	n, err := tx.DB.RepointBoost(ctx, db.RepointBoostParams{ActionID: tx.Action, Previous: tx.Previous})
-	if err != nil {
-		return fmt.Errorf("re-point the boost: %w", err)
-	}
-	if n == 0 {
-		return fmt.Errorf("no boost belongs to action %d", tx.Previous)
-	}
-	return nil
+	return repointed(tx, "boost", n, err)
 }
 
 // ExpireBoosts takes the oldest expired boosts off their items, at most page of them, inside the caller's transaction,

@@ -1,6 +1,7 @@
 package community
 
 import (
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -18,6 +19,17 @@ const (
 	statePaid   = "PAID"
 	stateFailed = "FAILED"
 )
+
+// repointed makes of what a Repoint query returned an error, unless it gave the row of the earlier attempt to this one.
+func repointed(tx *paidaction.Tx, row string, n int64, err error) error {
+	if err != nil {
+		return fmt.Errorf("re-point the %s: %w", row, err)
+	}
+	if n == 0 {
+		return fmt.Errorf("no %s belongs to action %d", row, tx.Previous)
+	}
+	return nil
+}
 
 // checkSats refuses an amount of sats that is not above zero, or is more than there can be.
 func checkSats(sats int64) error {

@@ -375,11 +375,8 @@ func (ItemCreate) OnFail(ctx context.Context, tx *paidaction.Tx, a ItemCreateArg
 // Retry keeps the item and lets the new attempt pay for it.
 func (ic ItemCreate) Retry(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, r ItemCreateResult) (ItemCreateResult, error) {
 	n, err := tx.DB.RepointItem(ctx, db.RepointItemParams{ID: r.Item, ActionID: tx.Action, Previous: tx.Previous, At: tx.Now})
-	if err != nil {
-		return r, fmt.Errorf("re-point the item: %w", err)
-	}
-	if n == 0 {
-		return r, fmt.Errorf("item %d does not belong to action %d", r.Item, tx.Previous)
+	if err := repointed(tx, "item", n, err); err != nil {
+		return r, err
 	}
 	if err := retryBoost(ctx, tx, a.Boost); err != nil {
 		return r, err

@@ -108,13 +108,7 @@ func (PollVote) OnFail(ctx context.Context, tx *paidaction.Tx, _ PollVoteArgs, _
 // Retry lets the new attempt pay for the vote.
 func (PollVote) Retry(ctx context.Context, tx *paidaction.Tx, _ PollVoteArgs, r PollVoteResult) (PollVoteResult, error) {
 	n, err := tx.DB.RepointPollVote(ctx, db.RepointPollVoteParams{ActionID: tx.Action, Previous: tx.Previous})
-	if err != nil {
-		return r, fmt.Errorf("re-point the vote: %w", err)
-	}
-	if n == 0 {
-		return r, fmt.Errorf("no vote belongs to action %d", tx.Previous)
-	}
-	return r, nil
+	return r, repointed(tx, "vote", n, err)
 }
 
 // Describe is what the payer's wallet shows.

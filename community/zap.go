@@ -189,13 +189,7 @@ func (Zap) OnFail(ctx context.Context, tx *paidaction.Tx, _ ZapArgs, _ ZapResult
 // Retry lets the new attempt pay for the zap.
 func (Zap) Retry(ctx context.Context, tx *paidaction.Tx, _ ZapArgs, r ZapResult) (ZapResult, error) {
 	n, err := tx.DB.RepointZap(ctx, db.RepointZapParams{ActionID: tx.Action, Previous: tx.Previous, Msat: int64(tx.Cost)})
-	if err != nil {
-		return r, fmt.Errorf("re-point the zap: %w", err)
-	}
-	if n == 0 {
-		return r, fmt.Errorf("no zap belongs to action %d", tx.Previous)
-	}
-	return r, nil
+	return r, repointed(tx, "zap", n, err)
 }
 
 // Describe is what the payer's wallet shows.
