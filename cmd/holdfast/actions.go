@@ -47,16 +47,12 @@ func withDatabase(ctx context.Context, e *environment, do func(*pgxpool.Pool, *d
 }
 
 type actionsList struct {
-	State  string `help:"Only actions in this state, such as HELD."`
-	Before int64  `help:"Only those with a smaller id: gives the next page." default:"0"`
-	Limit  int32  `help:"How many to list at most." default:"50"`
+	State string `help:"Only actions in this state, such as HELD."`
+	newest
 }
 
 func (c actionsList) Run(ctx context.Context, e *environment) error {
-	if err := atLeastOne(c.Limit); err != nil {
-		return err
-	}
-	before, err := pageBefore(c.Before)
+	before, err := c.page()
 	if err != nil {
 		return err
 	}
@@ -73,16 +69,22 @@ func (c actionsList) Run(ctx context.Context, e *environment) error {
 	})
 }
 
-// pageBefore is where a page of a list begins; 0 is the first page. A negative number is refused: below it is nothing, so
-// the list would look as if there were nothing at all.
-func pageBefore(given int64) (int64, error) {
+// newest says which page of a list is shown. The newest come first.
+type newest struct {
+	Before int64 `help:"Only those with a smaller number: gives the next page." default:"0"`
+	Limit  int32 `help:"How many to list at most." default:"50"`
+}
+
+// page is where the page begins; 0 is the first page. A negative number is refused: below it is nothing, so the list would
+// look as if there were nothing at all.
+func (n newest) page() (before int64, err error) {
 	switch {
-	case given < 0:
+	case n.Before < 0:
 		return 0, fmt.Errorf("%w: --before must not be below 0", errArguments)
-	case given == 0:
-		return math.MaxInt64, nil
+	case n.Before == 0:
+		return math.MaxInt64, atLeastOne(n.Limit)
 	}
-	return given, nil
+	return n.Before, atLeastOne(n.Limit)
 }
 
 // atLeastOne refuses a limit of 0: an empty list would look as if there were nothing.

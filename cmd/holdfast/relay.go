@@ -46,16 +46,12 @@ func paymentOf(row db.RelayPayment) payment {
 }
 
 type relayList struct {
-	Stage  string `help:"Only payments in this stage, such as in_work."`
-	Before int64  `help:"Only those with a smaller number: gives the next page." default:"0"`
-	Limit  int32  `help:"How many to list at most." default:"50"`
+	Stage string `help:"Only payments in this stage, such as in_work."`
+	newest
 }
 
 func (c relayList) Run(ctx context.Context, e *environment) error {
-	if err := atLeastOne(c.Limit); err != nil {
-		return err
-	}
-	before, err := pageBefore(c.Before)
+	before, err := c.page()
 	if err != nil {
 		return err
 	}
