@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"runtime/debug"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -66,18 +67,11 @@ func guarded(do func(q *db.Queries, tx *db.Transaction) error, q *db.Queries, tx
 var errConnection = errors.New("the database connection was lost")
 
 // isConnectionCode reports that the server ends the session. If that happens during a commit, the commit may be done
-// already; also with 25P04, where the whole transaction took too long.
+// already; also with 25P04, where the whole transaction took too long. Not with 25P03, where this process stood still:
+// the server checks that before it takes the next request, including a commit.
 func isConnectionCode(code string) bool {
 	return len(code) == 5 && (code[:2] == "08" || code[:3] == "57P" || code == "25P04")
 }
-
-// isStall reports that the server has ended a transaction in which this process stood still for too long. Nothing of it
-// was committed: the server checks that before it takes the next request, including a commit.
-func isStall(code string) bool { return code == "25P03" }
-
-// isStandby reports that the server is read-only: it is not promoted yet, or was demoted and our route to it is
-// outdated.
-func isStandby(code string) bool { return code == "25006" }
 
 // IsPassing reports whether an error may go away by itself: the database or the network is away, too busy, shutting
 // down, or failing over. An action that fails with such an error is tried again; after any other error its payment is
@@ -91,11 +85,25 @@ func IsPassing(err error) bool {
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		return isConnectionCode(pg.Code) || isStall(pg.Code) || isStandby(pg.Code) || pg.Code[:2] == "53" || pg.Code[:2] == "40" || pg.Code == "57014" || pg.Code == "55P03"
+		return isPassingCode(pg.Code)
 	}
 	var network net.Error
 	var connect *pgconn.ConnectError
 	return errors.Is(err, errConnection) || errors.Is(err, errUnknownCommit) || errors.Is(err, context.Canceled) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) || errors.As(err, &connect) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
+}
+
+func isPassingCode(code string) bool {
+	switch {
+	case isConnectionCode(code):
+	case strings.HasPrefix(code, "40"): // a deadlock or a serialisation failure
+	case strings.HasPrefix(code, "53"): // the server has no room for this now
+	case code == "55P03", code == "57014": // a lock, or the statement, took too long
+	case code == "25006": // the server is read-only: not promoted yet, or demoted while our route to it is outdated
+	case code == "25P03": // this process stood still for too long, and the server has ended its transaction
+	default:
+		return false
+	}
+	return true
 }
