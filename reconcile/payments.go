@@ -33,30 +33,38 @@ func (r *run) comparePayment(ctx context.Context, node paidaction.Node, row db.P
 	if err != nil && !absent {
 		return errSilent{err}
 	}
-	stage := paidaction.Stage(row.Stage)
-	paid, completed := row.Outcome != nil && *row.Outcome == "PAID", stage == paidaction.StageCompleted
-	if r.Now().Before(row.ChangedAt.Add(r.Grace)) && !completed {
+	if r.Now().Before(row.ChangedAt.Add(r.Grace)) && paidaction.Stage(row.Stage) != paidaction.StageCompleted {
 		return nil
 	}
-	switch {
-	case paid && absent && row.WrittenOff && completed: // it is listed as a loss
-	case paid && absent:
-		r.found(paymentLost.broken(a, "action %d: node %s does not know the payment it made", row.ActionID, row.Node))
-	case absent && row.Seen && row.Outcome == nil:
-		r.found(paymentLost.broken(a, "action %d: node %s does not know the payment that it has shown, and nobody can tell what became of it", row.ActionID, row.Node))
-	case absent:
-	case there.State == paidaction.PaymentSucceeded && !paid:
-		r.found(paidUnbooked.broken(a, "action %d: node %s has paid %d msat, and the payment counts as %s since %s", row.ActionID, row.Node, there.Amount,
-			row.Stage, row.ChangedAt.UTC().Format(time.RFC3339)))
-	case there.State == paidaction.PaymentFailed && paid:
-		r.found(bookedUnpaid.broken(a, "action %d: node %s says that the payment failed, and it counts as made", row.ActionID, row.Node))
-	case there.State == paidaction.PaymentInFlight && (stage == paidaction.StageFailed || completed && !row.WrittenOff):
-		r.found(mayStillPay.broken(a, "action %d: node %s may still pay, and the payment is %s", row.ActionID, row.Node, row.Stage))
-	case completed && paid && (int64(there.Paid+there.Fee) != row.LeftMsat || int64(there.Fee) != row.FeeMsat):
-		r.found(leftDiffers.broken(a, "action %d: node %s paid %d msat and a fee of %d, booked are %d msat together and a fee of %d", row.ActionID, row.Node,
-			there.Paid, there.Fee, row.LeftMsat, row.FeeMsat))
+	if k, what := judgePayment(row, there, absent); k != nil {
+		r.found(k.broken(a, "action %d: node %s %s", row.ActionID, row.Node, what))
 	}
 	return nil
+}
+
+// judgePayment says how a payment disagrees with what the node of its claim shows; nil if it does not.
+func judgePayment(row db.PaymentsToCompareRow, there paidaction.PaymentUpdate, absent bool) (k *Kind, what string) {
+	paid := row.Outcome != nil && *row.Outcome == "PAID"
+	failed, completed := paidaction.Stage(row.Stage) == paidaction.StageFailed, paidaction.Stage(row.Stage) == paidaction.StageCompleted
+	switch {
+	case paid && absent && row.WrittenOff && completed:
+		return nil, "" // it is listed as a loss
+	case paid && absent:
+		return paymentLost, "does not know the payment it made"
+	case absent && row.Seen && row.Outcome == nil:
+		return paymentLost, "does not know the payment that it has shown, and nobody can tell what became of it"
+	case absent:
+		return nil, ""
+	case there.State == paidaction.PaymentSucceeded && !paid:
+		return paidUnbooked, fmt.Sprintf("has paid %d msat, and the payment counts as %s since %s", there.Amount, row.Stage, row.ChangedAt.UTC().Format(time.RFC3339))
+	case there.State == paidaction.PaymentFailed && paid:
+		return bookedUnpaid, "says that the payment failed, and it counts as made"
+	case there.State == paidaction.PaymentInFlight && (failed || completed && !row.WrittenOff):
+		return mayStillPay, fmt.Sprintf("may still pay, and the payment is %s", row.Stage)
+	case completed && paid && (int64(there.Paid+there.Fee) != row.LeftMsat || int64(there.Fee) != row.FeeMsat):
+		return leftDiffers, fmt.Sprintf("paid %d msat and a fee of %d, booked are %d msat together and a fee of %d", there.Paid, there.Fee, row.LeftMsat, row.FeeMsat)
+	}
+	return nil, ""
 }
 
 // everyPayment looks for payments that a node made and that we know nothing of. A database that was restored, or failed
