@@ -2,7 +2,6 @@
 package freeport
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -36,11 +35,8 @@ func Pick(n int) ([]int, error) {
 			return ports, nil
 		}
 	}
-	return nil, fmt.Errorf("find %d free ports: %w", n, ErrNone)
+	return nil, fmt.Errorf("find %d free ports: hardly any port is free on 127.0.0.1", n)
 }
-
-// ErrNone means that free ports are too rare to be found by random choice.
-var ErrNone = errors.New("hardly any port is free on 127.0.0.1")
 
 // IsFree reports whether nothing listens on this port of 127.0.0.1 now.
 func IsFree(port int) bool {
