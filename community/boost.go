@@ -45,7 +45,7 @@ func (Boost) Cost(ctx context.Context, tx *paidaction.Tx, a BoostArgs) (paidacti
 	if err != nil {
 		return 0, err
 	}
-	if item.Kind == itemComment || item.Kind == itemBio {
+	if !isPost(item.Kind) {
 		return 0, errNoPost()
 	}
 	return paidaction.Sats(a.Sats)
@@ -88,7 +88,7 @@ func (Boost) Describe(a BoostArgs) string {
 
 // checkBoost refuses a negative boost, and a boost of anything but a post. For Check.
 func checkBoost(sats int64, kind string) error {
-	if sats != 0 && (kind == itemComment || kind == itemBio) {
+	if sats != 0 && !isPost(kind) {
 		return errNoPost()
 	}
 	_, err := paidaction.Sats(sats)

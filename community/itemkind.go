@@ -22,6 +22,9 @@ const (
 	itemBio     = "BIO"
 )
 
+// isPost reports whether items of this kind have a title and are ranked in feeds.
+func isPost(kind string) bool { return kind != itemComment && kind != itemBio }
+
 const (
 	maxURL = 2048
 	maxJob = 140 // characters of a company's or a place's name
@@ -72,7 +75,7 @@ func (ic ItemCreate) checkKind(a ItemCreateArgs) error {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "An item cannot be a %s at the same time.", strings.ToLower(strings.Join(a.kinds(), " and a ")))
 	}
 	least := 0
-	if kind := a.kind(); kind == itemComment || kind == itemBio {
+	if kind := a.kind(); !isPost(kind) {
 		if a.Title != "" || a.Territory != "" || kind == itemBio && a.Body != "" {
 			return paidaction.Errorf(paidaction.CodeInvalidInput, "A %s has no title and no territory of its own.", strings.ToLower(kind))
 		}
@@ -152,7 +155,7 @@ func checkFirstBio(ctx context.Context, tx *paidaction.Tx) error {
 // describe writes into the row what the item's kind adds.
 func (a ItemCreateArgs) describe(row *db.InsertItemParams) {
 	row.Kind, row.Body, row.Url = a.kind(), a.text(), a.URL
-	if row.Kind != itemComment && row.Kind != itemBio {
+	if isPost(row.Kind) {
 		row.Title = new(strings.TrimSpace(a.Title))
 	}
 	if a.PollArgs != nil {
