@@ -1,5 +1,6 @@
 // Package archive keeps the history and the postings in partitions by ranges of actions. It makes the partitions that
-// will be needed, and moves old ones out of what is read and backed up every day.
+// will be needed, and moves old ones out of what is read and backed up every day. A range is moved only if reconcile
+// finds nothing wrong in it. Begin with Run and MakeRanges.
 package archive
 
 import (

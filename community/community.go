@@ -1,5 +1,6 @@
 // Package community is the application that comes with Holdfast: posts, comments, zaps, donations, credits. Everything
-// that costs money is one file with one implementation of paidaction.Action; Actions lists them.
+// that costs money is one file with one implementation of paidaction.Action; Actions lists them. Begin with donate.go,
+// a small one; docs/add-an-action.md adds another.
 package community
 
 import (

@@ -1,4 +1,7 @@
-// Package graph is Holdfast's API: GraphQL over HTTP, websockets and server-sent events, and a page to try it on.
+// Package graph is Holdfast's API: GraphQL (schema.graphql) over HTTP, websockets and server-sent events, and a page to
+// try it on. It finds out who asks, refuses what they may not do and what would cost too much to answer, and shows what
+// is stored. It decides nothing about money: a mutation that costs something becomes one call of the engine (pay in
+// action.go). Begin with NewHandler, and with newExecutor, which lists what a request passes through.
 package graph
 
 import (

@@ -1,5 +1,6 @@
 // Package ledger keeps the money in double entry: a posting is one transfer between two accounts of the same asset, so
-// it is always balanced. Rows are appended, never changed; a user's balance never goes below zero.
+// it is always balanced. Rows are appended, never changed; a user's balance never goes below zero. Post books what one
+// action books, in the transaction of the caller.
 package ledger
 
 import "fmt"

@@ -1,6 +1,7 @@
 // Package lnurl serves lightning addresses: each user has name@domain, which any wallet that knows LNURL-pay can pay
 // (LUD-06, 12, 16, 18 and 21). An incoming payment is the action RECEIVE, like any other action; this package speaks
-// the protocol around it. It also takes the signatures of wallets that sign somebody in (LUD-04).
+// the protocol around it. It also takes the signatures of wallets that sign somebody in (LUD-04). Begin with
+// NewHandler.
 package lnurl
 
 import (

@@ -1,4 +1,6 @@
-// Package migrations holds the database schema, River's included, and moves a database between its versions.
+// Package migrations holds the database schema, River's included, and moves a database between its versions (Up, Down).
+// Only one process migrates a database at a time. A migration that fails or is killed leaves nothing behind: it commits
+// together with the version that it leads to (atomic.go).
 package migrations
 
 import (

@@ -1,5 +1,6 @@
-// Package operator shows the people who run the service how it is doing: as numbers for Prometheus, and as pages. It
-// changes nothing, and what it reads is bounded, however much has piled up.
+// Package operator shows the people who run the service how it is doing: as numbers for Prometheus, and as pages. What
+// it reads is bounded, however much has piled up, and it changes nothing, except that a job can be run again on River's
+// page. Begin with Look.
 package operator
 
 import (

@@ -133,7 +133,8 @@ type Config struct {
 	ConfirmClock func(ctx context.Context) error
 }
 
-// Engine performs paid actions. It is safe for concurrent use, and any number of engines may work on one database.
+// Engine performs paid actions. It is safe for concurrent use, and any number of engines may work on one database. Pay
+// begins an action. Drive brings it on, whenever something may have happened; Sweep finds what nobody has driven.
 type Engine struct {
 	Config
 	actions   map[string]Definition

@@ -1,6 +1,7 @@
 // Package reconcile compares what is stored with what must be true (spec 01 §1.8): every invariant, against the
 // database and against the nodes. It runs on a live system: it reads snapshots, takes no locks that anybody waits for,
-// and changes nothing that it looks at.
+// and changes nothing that it looks at. Begin with Run. kinds.go lists all that can be found wrong, and what to do
+// about each.
 package reconcile
 
 import (

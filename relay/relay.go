@@ -4,7 +4,8 @@
 //
 // The dangers are a payment made twice, and a payment given up while it may still arrive. So a claim is committed
 // before anything is sent; it names the node and ends at a fixed moment. A payment has failed only when the node of
-// every claim says so (spec 01 §1.6).
+// every claim says so (spec 01 §1.6). Begin with Run (work.go), which claims payments and sends them (send.go).
+// proceed.go says what has become of a payment; terms.go says beforehand what may be paid.
 package relay
 
 import (
@@ -149,7 +150,8 @@ type Config struct {
 	Trace func(ctx context.Context, action int64) (_ context.Context, done func())
 }
 
-// Relay is safe for concurrent use, and any number of relays may work on one database.
+// Relay sends and tracks payments (Run), and answers the engine about them (it implements paidaction.Relay). It is safe
+// for concurrent use, and any number of relays may work on one database.
 type Relay struct {
 	Config
 	wakes    map[string]chan struct{} // by node: there may be something to send

@@ -4,7 +4,8 @@
 //
 // The servers behind wallets are strangers, and so are those who name them. Everything that leaves goes through
 // internal/outside, and of what comes back only the invoice is used. No text of a foreign server reaches a log, an
-// error or a person.
+// error or a person. Begin with Each, which asks the wallets of a receiver in turn. What differs between kinds of
+// wallets is in lnbits.go, lnd.go, nwc.go and address.go.
 package wallet
 
 import (

@@ -1,6 +1,6 @@
 // Package webhook tells the servers of users and of the operator what becomes of actions (Standard Webhooks 1.0.0): at
 // least once, signed, in no promised order. The statement that writes a step also writes the message about it; a job
-// delivers the message.
+// delivers the message. Begin with Deliver.
 package webhook
 
 import (

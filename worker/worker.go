@@ -1,5 +1,6 @@
 // Package worker drives the engine: it runs the jobs that steps leave behind, follows the streams of the nodes, watches
 // the blocks, and sweeps up what all of these have missed. It decides nothing; it only says which action to look at.
+// Begin with Worker.Run and, for what a node tells, with Listener.
 package worker
 
 import (

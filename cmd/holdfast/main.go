@@ -1,4 +1,5 @@
-// Command holdfast is the service and the operator's tools.
+// Command holdfast is the service and the operator's tools. Each command is a field of cli; newService (serve.go) puts
+// the service together.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Package config holds the settings of the service. They come from flags, HOLDFAST_… environment variables and a JSON
 // file, in this order of precedence, and from defaults. All can be printed without secrets. Settings that cannot work
-// together are refused with a sentence that says what to do.
+// together are refused with a sentence that says what to do. Begin with Config, which has all of them, and its Check.
 package config
 
 import (

@@ -1,4 +1,5 @@
-// Package gather does together, as a group, what waits at the same time.
+// Package gather does together, as a group, what waits at the same time: what each group costs, such as a transaction,
+// is then paid once for many. Who comes while nothing is under way does not wait.
 package gather
 
 import (

@@ -1,5 +1,6 @@
 // Package seal encrypts stored data that must not be readable from the database alone: receivers' wallets, the secrets
-// of webhooks.
+// of webhooks. A sealed text opens only in its own place: nobody who can write to the database can move it to another
+// row.
 package seal
 
 import (

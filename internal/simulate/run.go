@@ -1,7 +1,8 @@
 // Package simulate runs the service through random schedules of faults. People do all that people do; three processes
 // share one PostgreSQL, two simulated nodes, and receivers. Processes die at any commit or node call, connections
 // break, answers are lost or late. One piece of work runs at a time, and the seed alone decides which, so a seed
-// repeats itself exactly. In the end a model, written without the code under test, says what must be true.
+// repeats itself exactly. In the end a model, written without the code under test, says what must be true. Begin with
+// try (seed.go), which takes one seed from its beginning to the verdict.
 package simulate
 
 import (

@@ -37,7 +37,8 @@ type Config struct {
 	Metrics  *Metrics     // default: not registered anywhere
 }
 
-// Pool is safe for concurrent use.
+// Pool leases nodes to the payments of one process (Acquire), and watches how the nodes are. It is safe for concurrent
+// use; what has to hold among processes is in the lock and in the Register.
 type Pool struct {
 	Register *Register
 	locker   *lock.Locker

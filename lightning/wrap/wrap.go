@@ -4,6 +4,7 @@
 // being paid: in amounts, in time and in blocks.
 //
 // Nothing here asks a node or a clock. The caller gathers the facts; the answer is yes, with figures, or a *Violation.
+// The rules are one table (rules.go).
 package wrap
 
 import (
