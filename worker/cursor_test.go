@@ -48,10 +48,7 @@ func TestCursorMovesWithTheJobs(t *testing.T) {
 	w := newWorld(t)
 	jobs := &unreliable{Jobs: w.config.Jobs}
 	w.config.Jobs = jobs
-	l, err := NewListener(w.config, w.node.Name(), w.node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := w.listener(w.node)
 	var events []paidaction.InvoiceEvent
 	for range 3 {
 		pa := w.begin(paidaction.Optimistic)
@@ -98,10 +95,7 @@ func TestCursorMovesWithTheJobs(t *testing.T) {
 		}
 	}
 	// A listener that comes later begins there.
-	later, err := NewListener(w.config, w.node.Name(), w.node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	later := w.listener(w.node)
 	if err := later.Resume(w.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -126,10 +120,7 @@ func (m meanwhile) Node(name string) (paidaction.Node, error) {
 func TestACatchUpPassesOnlyWhatWasHeardBeforeIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	l, err := NewListener(w.config, w.node.Name(), w.node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := w.listener(w.node)
 	w.begin(paidaction.Optimistic) // the sweep asks about it
 	hears := func(settled uint64) { l.cursor.see([]paidaction.InvoiceEvent{{SettleIndex: settled}}) }
 	engine := *w.config.Engine
@@ -153,16 +144,14 @@ func TestACatchUpPassesOnlyWhatWasHeardBeforeIt(t *testing.T) {
 func TestACatchUpThatFailsPassesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	l, err := NewListener(w.config, w.node.Name(), w.node)
+	l := w.listener(w.node)
+	away, err := pgxpool.NewWithConfig(w.ctx, w.pool.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
+	away.Close()
 	engine := *w.config.Engine
-	if engine.Pool, err = pgxpool.NewWithConfig(w.ctx, w.pool.Config()); err != nil {
-		t.Fatal(err)
-	}
-	engine.Pool.Close()
-	l.Engine = &engine
+	engine.Pool, l.Engine = away, &engine
 	l.cursor.see([]paidaction.InvoiceEvent{{SettleIndex: 5}})
 	if err := l.CatchUp(w.ctx); err == nil {
 		t.Error("the failure was swallowed")
@@ -196,10 +185,7 @@ func TestACatchUpThatFailsIsBegunAgain(t *testing.T) {
 	}
 	exec(`ALTER TABLE paid_action RENAME TO gone`)
 	w.config.Clock = mends{mend: func() { exec(`ALTER TABLE gone RENAME TO paid_action`) }}
-	l, err := NewListener(w.config, w.node.Name(), w.node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := w.listener(w.node)
 	ctx, stop := context.WithCancel(w.ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -213,10 +199,7 @@ func TestACatchUpThatFailsIsBegunAgain(t *testing.T) {
 func TestNoNewsIsNeededWhereACallIsOwed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	l, err := NewListener(w.config, w.node.Name(), w.node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := w.listener(w.node)
 	pa := w.begin(paidaction.Pessimistic)
 	w.pay(pa)
 	news := func(state paidaction.InvoiceState) (jobs int) {
@@ -242,10 +225,7 @@ func TestNoNewsIsNeededWhereACallIsOwed(t *testing.T) {
 func TestWhatIsToldInAnyOrderIsHeard(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	l, err := NewListener(w.config, w.node.Name(), w.node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := w.listener(w.node)
 	pa := w.begin(paidaction.Optimistic)
 	w.pay(pa)
 	before := w.advances()
@@ -263,10 +243,7 @@ func TestWhatIsToldInAnyOrderIsHeard(t *testing.T) {
 func TestSafetyHeight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	l, err := NewListener(w.config, w.node.Name(), w.node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := w.listener(w.node)
 	pa := w.begin(paidaction.Pessimistic)
 	w.pay(pa)
 	if p, err := w.config.Engine.Advance(w.ctx, pa.ID); err != nil || p != paidaction.Moved {
@@ -327,10 +304,7 @@ func TestAHeightIsWorkedOffUntilItsJobsAreStored(t *testing.T) {
 	jobs := &unreliable{Jobs: w.config.Jobs}
 	jobs.failures.Store(1)
 	w.config.Jobs = jobs
-	l, err := NewListener(w.config, w.node.Name(), w.node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := w.listener(w.node)
 	before := w.advances()
 	ctx, stop := context.WithCancel(w.ctx)
 	var group sync.WaitGroup

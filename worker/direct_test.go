@@ -40,10 +40,7 @@ func TestWhoHearsOfAPaymentDrivesIt(t *testing.T) {
 // listens runs a listener, and no worker.
 func (w *world) listens(events paidaction.NodeEvents) {
 	w.Helper()
-	l, err := NewListener(w.config, w.node.Name(), events)
-	if err != nil {
-		w.Fatal(err)
-	}
+	l := w.listener(events)
 	ctx, stop := context.WithCancel(w.ctx)
 	var group errgroup.Group
 	group.Go(func() error { return l.Run(ctx) })
@@ -107,10 +104,7 @@ func TestTheCursorWaitsForWhatIsDriven(t *testing.T) {
 	w := newWorld(t)
 	jobs := &unreliable{Jobs: w.config.Jobs}
 	w.config.Jobs = jobs
-	l, err := NewListener(w.config, w.node.Name(), w.node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := w.listener(w.node)
 	first, second := &held{}, &held{}
 	var paid []*paidaction.PaidAction
 	hears := func(beside *held) {
@@ -180,10 +174,7 @@ func TestOnlySoManyAreDrivenAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.config.Settings.Direct = 2
-	l, err := NewListener(w.config, w.node.Name(), w.node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := w.listener(w.node)
 	stopped, stop := context.WithCancel(w.ctx)
 	end := l.beginDirect(stopped)
 	goOn, begun := make(chan struct{}), make(chan struct{}, 3)
@@ -249,10 +240,7 @@ func (blockless) WatchBlocks(ctx context.Context, _ func(uint32) error) error {
 func TestWhatIsDrivenIsFinishedAtAStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	l, err := NewListener(w.config, w.node.Name(), blockless{w.node})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := w.listener(blockless{w.node})
 	pa := w.begin(paidaction.Optimistic)
 	begun, goOn, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	w.node.Before(simnode.MethodLookup, func(paidaction.Hash) { close(begun); <-goOn })

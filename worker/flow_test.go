@@ -297,10 +297,7 @@ func TestHeldPaymentsFromBeforeARestartAreWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.awaitState(pa.ID, paidaction.Held)
-	l, err := NewListener(w.config, w.node.Name(), w.node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := w.listener(w.node)
 	ctx, stop := context.WithCancel(w.ctx)
 	defer l.holds.wait()
 	defer stop()

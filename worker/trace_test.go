@@ -17,10 +17,7 @@ func TestTheJobsOfEventsAreStoredInTheirTraces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.config.Traces = noop.NewTracerProvider()
-	l, err := NewListener(w.config, w.node.Name(), w.node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := w.listener(w.node)
 	request := func(id byte) context.Context {
 		return trace.ContextWithSpanContext(w.ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{id}, SpanID: trace.SpanID{id}}))
 	}

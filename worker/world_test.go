@@ -113,6 +113,16 @@ func newWorld(t testing.TB, change ...func(*world, *paidaction.Config)) *world {
 	return w
 }
 
+// listener makes what follows the node, by these streams of events.
+func (w *world) listener(events paidaction.NodeEvents) *Listener {
+	w.Helper()
+	l, err := NewListener(w.config, w.node.Name(), events)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return l
+}
+
 func (w *world) changed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -224,10 +234,7 @@ func (w *world) start(events paidaction.NodeEvents) *service {
 	if err != nil {
 		w.Fatal(err)
 	}
-	listener, err := NewListener(w.config, w.node.Name(), events)
-	if err != nil {
-		w.Fatal(err)
-	}
+	listener := w.listener(events)
 	ctx, cancel := context.WithCancel(w.ctx)
 	var group errgroup.Group
 	group.Go(func() error { return worker.Run(ctx) })
