@@ -73,6 +73,22 @@ func Leaks(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }
 
+// Closes fails the test if a Locker that is closed leaves somebody waiting, or a goroutine. It is not for parallel tests.
+func Closes(t *testing.T, s Strategy) {
+	t.Helper()
+	Leaks(t)
+	l := Open(t, s, lock.Settings{})
+	Acquire(t, l, "k", lock.Options{})
+	waiting := Go(t.Context(), l, "k", lock.Options{})
+	Queued(t, s, "k", 1)
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if r := Wait(t, "the end of the wait", waiting); !errors.Is(r.Err, lock.ErrClosed) {
+		t.Error(r.Err)
+	}
+}
+
 // Open makes a Locker with the strategy; it is closed when the test ends.
 func Open(t testing.TB, s Strategy, settings lock.Settings) *lock.Locker {
 	t.Helper()

@@ -15,25 +15,7 @@ import (
 // TestLeaksNothing: a Locker that was closed leaves no goroutine, whatever it was doing.
 func TestLeaksNothing(t *testing.T) {
 	pool := pgtest.New(t)
-	locktest.Leaks(t)
-	s := strategy(pool, postgres.Options{DSN: pool.Config().ConnString()})
-	store, err := s.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := lock.New(store, lock.Settings{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	locktest.Acquire(t, l, "k", lock.Options{})
-	waiting := locktest.Go(t.Context(), l, "k", lock.Options{})
-	locktest.Queued(t, s, "k", 1)
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	if r := locktest.Wait(t, "the end of the wait", waiting); !errors.Is(r.Err, lock.ErrClosed) {
-		t.Error(r.Err)
-	}
+	locktest.Closes(t, strategy(pool, postgres.Options{DSN: pool.Config().ConnString()}))
 	pool.Reset()
 }
 
