@@ -1,14 +1,12 @@
 package main
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/redisserver"
 )
@@ -17,25 +15,6 @@ import (
 func (s *server) ask(env []string, operation string) string {
 	s.t.Helper()
 	return s.graphql(bearer(keyOf(s.t, env, "alice")), operation, nil)
-}
-
-func startRedis(t *testing.T) *redisserver.Server {
-	t.Helper()
-	scratch, err := child.NewScratch("holdfast-test-serve-redis")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := redisserver.Start(t.Context(), scratch.Dir)
-	if err != nil {
-		t.Fatal(errors.Join(err, scratch.Remove()))
-	}
-	t.Cleanup(func() {
-		s.Stop()
-		if err := scratch.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
 }
 
 // Each strategy puts requests for invoices in order, and /metrics shows it.
@@ -50,7 +29,7 @@ func TestServeGivesTurns(t *testing.T) {
 			return []string{"HOLDFAST_LOCK_DIRECT_URL=" + pool.Config().ConnString()}
 		}, 1},
 		"redis": {func(t *testing.T, _ *pgxpool.Pool) []string {
-			return []string{"HOLDFAST_LOCK_STRATEGY=redis", "HOLDFAST_LOCK_REDIS_URL=" + startRedis(t).URL()}
+			return []string{"HOLDFAST_LOCK_STRATEGY=redis", "HOLDFAST_LOCK_REDIS_URL=" + redisserver.ForTest(t).URL()}
 		}, 1},
 		"memory": {func(*testing.T, *pgxpool.Pool) []string { return []string{"HOLDFAST_LOCK_STRATEGY=memory"} }, 1},
 		"off":    {func(*testing.T, *pgxpool.Pool) []string { return []string{"HOLDFAST_LOCK_ENABLED=false"} }, 0},

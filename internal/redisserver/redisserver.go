@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -58,6 +59,26 @@ func Start(ctx context.Context, dir string) (*Server, error) {
 		return nil, failed
 	}
 	return s, nil
+}
+
+// ForTest starts a server for as long as the test lasts. The test fails if Redis is not installed.
+func ForTest(t testing.TB) *Server {
+	t.Helper()
+	scratch, err := child.NewScratch("holdfast-test-redis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Start(t.Context(), scratch.Dir)
+	if err != nil {
+		t.Fatal(errors.Join(err, scratch.Remove()))
+	}
+	t.Cleanup(func() {
+		s.Stop()
+		if err := scratch.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 func (s *Server) command() (*child.Server, error) {

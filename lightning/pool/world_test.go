@@ -16,7 +16,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/redisserver"
@@ -317,20 +316,7 @@ func openPostgres(dsn string) func() (lock.Store, error) {
 
 // inRedis is a world with its locks in a Redis of its own.
 func inRedis(t *testing.T) (w *world, url string) {
-	scratch, err := child.NewScratch("holdfast-test-pool-redis")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := redisserver.Start(t.Context(), scratch.Dir)
-	if err != nil {
-		t.Fatal(errors.Join(err, scratch.Remove()))
-	}
-	t.Cleanup(func() {
-		server.Stop()
-		if err := scratch.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := redisserver.ForTest(t)
 	w = &world{TB: t, db: pgtest.New(t)}
 	w.locker = func(s lock.Settings) *lock.Locker {
 		s.Heartbeat, s.Patience = cmp.Or(s.Heartbeat, locktest.Patient.Heartbeat), cmp.Or(s.Patience, locktest.Patient.Patience)

@@ -11,7 +11,6 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/redisserver"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
@@ -30,20 +29,7 @@ func TestMain(m *testing.M) {
 // server is a Redis of the test's own, and the strategy in it.
 func server(t *testing.T) (*redisserver.Server, *goredis.Client, locktest.Strategy) {
 	t.Helper()
-	scratch, err := child.NewScratch("holdfast-test-redis")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := redisserver.Start(t.Context(), scratch.Dir)
-	if err != nil {
-		t.Fatal(errors.Join(err, scratch.Remove()))
-	}
-	t.Cleanup(func() {
-		s.Stop()
-		if err := scratch.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := redisserver.ForTest(t)
 	options, err := goredis.ParseURL(s.URL())
 	if err != nil {
 		t.Fatal(err)
