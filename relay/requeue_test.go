@@ -95,6 +95,25 @@ func TestAFailedForwardIsRequeuedWhileThePayersPaymentIsHeld(t *testing.T) {
 	b.wantSound()
 }
 
+// Nor while another payment of the same invoice is under way: the receiver is paid once, and the operator is told why.
+func TestAPaymentIsNotRequeuedBesideAnotherOfItsInvoice(t *testing.T) {
+	b := setup(t).rich(200)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	pa := b.withdraw(inv.Bolt11)
+	b.giveUpUnheard(pa)
+	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
+	other := b.withdraw(inv.Bolt11)
+	err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now())
+	b.WantRefusal(err, paidaction.CodeDuplicate)
+	if !errors.Is(err, relay.ErrNotRequeued) || strings.Contains(err.Error(), "relay_payment_hash") {
+		t.Errorf("%v: not to be understood without knowing the indexes", err)
+	}
+	b.AwaitStage(pa.ID, "failed")
+	b.Run(b.NewRelay())
+	b.Await(other.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+}
+
 // Where the answer to the commit is lost the payment may be on its way: whoever is told that it was not put back would start another one.
 func TestARequeueWhoseAnswerIsLostIsUnknown(t *testing.T) {
 	b := setup(t)
