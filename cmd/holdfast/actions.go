@@ -216,7 +216,7 @@ func (c actionsRequeue) Run(ctx context.Context, e *environment) error {
 }
 
 func noSuchAction(id int64, err error) error {
-	if errors.Is(err, pgx.ErrNoRows) {
+	if errors.Is(err, pgx.ErrNoRows) || errors.Is(err, paidaction.ErrNoAction) {
 		return fmt.Errorf("there is no action %d: holdfast actions list shows those that there are", id)
 	}
 	return err

@@ -95,10 +95,36 @@ func TestWhatIsNotThereIsNamedWithWhereToLook(t *testing.T) {
 		"users keys bob":              `there is no user "bob": holdfast users add`,
 		"users revoke 99":             "there is no such key, or it was already revoked: holdfast users keys",
 		"users unlink alice 02abcdef": "no wallet of alice has this key: holdfast users wallets alice",
-		"nodes drain mallory":         "holdfast nodes",
+		"users key bob --scopes READ": `there is no user "bob": holdfast users add`,
+		"users trust bob 1":           `there is no user "bob": holdfast users add`,
+		"webhooks enable 99":          "there is no webhook 99: holdfast webhooks list",
+		"webhooks remove 99":          "there is no webhook 99: holdfast webhooks list",
+		"nodes drain mallory":         `There is no node "mallory": no process that pays has ever used it. holdfast nodes`,
+
+		"actions write-off 99 --reason lost --yes": "there is no action 99: holdfast actions list",
 	} {
-		if code, _, said := command(t, env, strings.Fields(args)...); code != exitFailed || !strings.Contains(said, want) {
+		if code, _, said := command(t, env, strings.Fields(args)...); code != exitFailed || !strings.HasPrefix(said, "holdfast: "+want) {
 			t.Errorf("holdfast %s: exit code %d, %s", args, code, said)
+		}
+	}
+}
+
+// A refusal is a sentence here, without the code by which the API's callers know it: programs go by the exit code.
+func TestRefusalsAreSentences(t *testing.T) {
+	t.Parallel()
+	env := settings(pgtest.New(t))
+	for _, c := range []struct {
+		args, want string
+		code       int
+	}{
+		{"users add alice", "", exitOK},
+		{"users add alice", "holdfast: The name alice is taken.", exitFailed},
+		{"users add Alice", "holdfast: refused arguments: A name has", exitUsage},
+		{"users key alice --scopes NONE", "holdfast: refused arguments: Say what the key allows", exitUsage},
+		{"webhooks add ftp://operator.example", "holdfast: refused arguments: This address cannot be called", exitUsage},
+	} {
+		if code, _, said := command(t, env, strings.Fields(c.args)...); code != c.code || !strings.HasPrefix(said, c.want) {
+			t.Errorf("holdfast %s: exit code %d, %s", c.args, code, said)
 		}
 	}
 }

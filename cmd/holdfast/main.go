@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -105,12 +106,21 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	case errors.As(err, &code):
 		return int(code)
 	case errors.Is(err, errSettings), errors.Is(err, errArguments):
-		fmt.Fprintln(stderr, "holdfast:", err)
+		fmt.Fprintln(stderr, "holdfast:", plain(err))
 		return exitUsage
 	default:
-		fmt.Fprintln(stderr, "holdfast:", err)
+		fmt.Fprintln(stderr, "holdfast:", plain(err))
 		return exitFailed
 	}
+}
+
+// plain is what an error says to people. A refusal's code is for the API: here the exit code is what programs go by.
+func plain(err error) string {
+	text := err.Error()
+	if refusal, ok := paidaction.AsRefusal(err); ok {
+		return strings.Replace(text, string(refusal.Code)+": ", "", 1)
+	}
+	return text
 }
 
 // exitCode is an end without a message on stderr.

@@ -66,7 +66,10 @@ type usersKey struct {
 }
 
 func (c usersKey) Run(ctx context.Context, e *environment) error {
-	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {
+		if _, err := userNamed(ctx, q, c.Name); err != nil {
+			return err
+		}
 		id, key, err := graph.AddKey(ctx, pool, c.Name, c.Scopes, time.Now())
 		if err != nil {
 			return refusedArguments(err)

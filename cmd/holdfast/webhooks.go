@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
 
@@ -94,13 +96,20 @@ type webhooksEnable struct {
 func (c webhooksEnable) Run(ctx context.Context, e *environment) error {
 	return withWebhooks(ctx, e, func(all *webhook.Webhooks) error {
 		if _, err := all.Enable(ctx, nil, c.ID, true); err != nil {
-			return err
+			return noSuchWebhook(c.ID, err)
 		}
 		if _, err := all.Test(ctx, nil, c.ID); err != nil {
 			return err
 		}
 		return e.print(map[string]int64{"enabled": c.ID}, func(t *table) { t.row(fmt.Sprintf("Webhook %d is enabled; a test message is on its way.", c.ID)) })
 	})
+}
+
+func noSuchWebhook(id int64, err error) error {
+	if errors.Is(err, paidaction.Refused(paidaction.CodeNotFound)) {
+		return fmt.Errorf("there is no webhook %d: holdfast webhooks list shows those that there are", id)
+	}
+	return err
 }
 
 type webhooksRemove struct {
@@ -110,7 +119,7 @@ type webhooksRemove struct {
 func (c webhooksRemove) Run(ctx context.Context, e *environment) error {
 	return withWebhooks(ctx, e, func(all *webhook.Webhooks) error {
 		if err := all.Remove(ctx, nil, c.ID); err != nil {
-			return fmt.Errorf("remove webhook %d: %w", c.ID, err)
+			return noSuchWebhook(c.ID, err)
 		}
 		return e.print(map[string]int64{"removed": c.ID}, func(t *table) { t.row(fmt.Sprintf("Webhook %d is removed.", c.ID)) })
 	})

@@ -33,7 +33,7 @@ func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
 		}
 		defer s.close()
 		if err := s.engine.WriteOff(ctx, c.ID, c.Reason); err != nil {
-			return err
+			return noSuchAction(c.ID, err)
 		}
 		whole, err := operator.ReadAction(ctx, q, c.ID)
 		if err != nil {

@@ -71,7 +71,7 @@ func TestWriteOff(t *testing.T) {
 		report.Losses[0].Reason != "the disk is gone" {
 		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
 	}
-	if code, _, said = command(t, env, "actions", "write-off", "999", "--reason", "the disk is gone", "--yes"); code != exitFailed || !strings.Contains(said, "no such action") {
+	if code, _, said = command(t, env, "actions", "write-off", "999", "--reason", "the disk is gone", "--yes"); code != exitFailed || !strings.Contains(said, "there is no action 999") {
 		t.Errorf("exit code %d, %s", code, said)
 	}
 }
