@@ -289,3 +289,31 @@ func TestWhatIsKeptForEverIsNotDeleted(t *testing.T) {
 		}
 	}
 }
+
+// Nor is a table of them emptied at once, which no trigger of a row would see; nor one of its partitions alone, one that
+// is made later included.
+func TestWhatIsKeptForEverIsNotTruncated(t *testing.T) {
+	t.Parallel()
+	tx, err := lived(t).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), `SELECT make_action_ranges(10000000, 3)`); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := tx.Query(t.Context(), `SELECT DISTINCT tgrelid::regclass::text FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid
+		WHERE c.relnamespace = 'public'::regnamespace AND NOT tgisinternal AND tgname <> 'begin_key_epoch' AND tgtype & 8 <> 0 ORDER BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := pgx.CollectRows(rows, pgx.RowTo[string]) // whose rows are not deleted
+	if err != nil || !slices.Contains(kept, "posting_30000001") || !slices.Contains(kept, "action_history_rest") || !slices.Contains(kept, "usr") {
+		t.Fatalf("%q, %v", kept, err)
+	}
+	for _, table := range kept {
+		if by := wantRefused(t, tx, `TRUNCATE `+table+` CASCADE`); by.Code != "HF002" || !strings.HasPrefix(by.Message, table+":") {
+			t.Errorf("%s: %s", table, by)
+		}
+	}
+}

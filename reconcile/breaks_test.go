@@ -387,6 +387,7 @@ func TestAGuardThatIsOffSomewhereIsFound(t *testing.T) {
 		"actions of nobody": `DROP TRIGGER action_payer_known ON paid_action`, "people who can be deleted": `ALTER TABLE usr DISABLE TRIGGER refuse_user_delete`,
 		"keys that stay good":         `ALTER TABLE api_key DISABLE TRIGGER begin_key_epoch`,
 		"actions that can be deleted": `DROP TRIGGER refuse_delete ON paid_action`,
+		"a partition to be emptied":   `ALTER TABLE posting_1 DISABLE TRIGGER posting_not_truncated`, "a partition that can be emptied": `DROP TRIGGER posting_not_truncated ON posting_1`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

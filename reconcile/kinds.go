@@ -36,7 +36,7 @@ var (
 		"A process with the role worker makes partitions ahead of need, and moves such rows there; its log says why it cannot. "+
 			"If the action is archived this is a bug: keep a copy of the database, and look for what still writes to it.")
 	moneyUnguarded = kind(1, "guard", "pg_trigger and pg_constraint",
-		"What keeps postings, rewards or sums of what is archived from being changed, or users from owing, is gone or switched off; or any other trigger of a table is switched off.",
+		"What keeps postings, rewards or sums of what is archived from being changed or deleted, or users from owing, is gone or switched off; or any other trigger of a table is switched off.",
 		"Switch the trigger on again (ALTER TABLE … ENABLE TRIGGER), or make what is gone again as the migration of its table does. Then run `holdfast reconcile`.")
 )
 
@@ -148,7 +148,7 @@ var (
 	strangeAttempt = kind(6, "attempt", "BreaksOfAttempts", "An action is RETRYING, and its successor is not the next attempt of the same; or an attempt is no action's successor.",
 		byHand+outside+"set successor_id, or the successor's genesis_id, right. An anonymous payer's secret is that of the first attempt.")
 	noHistory      = kind(6, "none", "ActionsWithoutHistory", "An action has no history.", byHand+outside+"put it back.")
-	stepsUnguarded = kind(6, "guard", "pg_trigger", "What refuses other steps, keeps the history from being changed, or has revoked keys forgotten, is gone or switched off.",
+	stepsUnguarded = kind(6, "guard", "pg_trigger", "What refuses other steps, keeps actions, their history and people from being changed or deleted, or has revoked keys forgotten, is gone or switched off.",
 		"Switch the trigger on again: ALTER TABLE … ENABLE TRIGGER; one of api_key ENABLE ALWAYS TRIGGER, and add 1 to key_epoch.epoch, "+
 			"or keys that were revoked meanwhile stay good. Then run `holdfast reconcile`.")
 )

@@ -188,9 +188,15 @@ var present = []struct {
 		{moneyUnguarded, "reward_day_append_only"}, {moneyUnguarded, "open_user_accounts"}, {effectsUnguarded, "follow_item"},
 		{moneyUnguarded, "archived_balance_append_only"}, {moneyUnguarded, "archived_loss_append_only"},
 		{hashUnguarded, "foreign_hash_append_only"}, {hashUnguarded, "invoice_kept"}, {hashUnguarded, "inner_invoice_kept"},
-		{hashUnguarded, "relay_payment_kept"}, {hashUnguarded, "relay_attempt_kept"}},
-		// A row trigger of a partitioned table must be on for each partition, too.
-		`SELECT t.tgname::text FROM pg_trigger t WHERE t.tgname = ANY($1) AND t.tgparentid = 0 AND t.tgenabled IN ('O', 'A') AND (t.tgtype & 1 = 0 OR NOT EXISTS (
+		{hashUnguarded, "relay_payment_kept"}, {hashUnguarded, "relay_attempt_kept"},
+		{moneyUnguarded, "posting_not_truncated"}, {moneyUnguarded, "reward_not_truncated"}, {moneyUnguarded, "reward_day_not_truncated"},
+		{moneyUnguarded, "archived_balance_not_truncated"}, {moneyUnguarded, "archived_loss_not_truncated"},
+		{stepsUnguarded, "usr_not_truncated"}, {stepsUnguarded, "paid_action_not_truncated"}, {stepsUnguarded, "action_history_not_truncated"},
+		{hashUnguarded, "foreign_hash_not_truncated"}, {hashUnguarded, "invoice_not_truncated"}, {hashUnguarded, "inner_invoice_not_truncated"},
+		{hashUnguarded, "relay_payment_not_truncated"}, {hashUnguarded, "relay_attempt_not_truncated"}},
+		// A row trigger of a partitioned table must be on for each partition, too, and so must one of TRUNCATE.
+		`SELECT t.tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+		WHERE t.tgname = ANY($1) AND NOT c.relispartition AND t.tgenabled IN ('O', 'A') AND (t.tgtype & 33 = 0 OR NOT EXISTS (
 			SELECT FROM pg_partition_tree(t.tgrelid) p
 			WHERE NOT EXISTS (SELECT FROM pg_trigger k WHERE k.tgrelid = p.relid AND k.tgname = t.tgname AND k.tgenabled IN ('O', 'A'))))`},
 	{[]guard{{moneyUnguarded, "user_balance_not_negative"}, {moneyUnguarded, "user_delta_positive"}, {moneyUnguarded, "one_asset"}},
