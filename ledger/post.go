@@ -194,6 +194,9 @@ func fold(ctx context.Context, q *db.Queries, a Account) error {
 // touched. page is how many deltas it looks at. Balances read the same before and after.
 func Fold(ctx context.Context, q *db.Queries, page int32) (accounts int, err error) {
 	n, err := q.FoldOldest(ctx, page)
+	if err == nil && n == 0 { // nothing is left, or the oldest belong to nobody (reconcile) and hide all others
+		n, err = q.FoldOldestKnown(ctx, page)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("fold the oldest balances: %w", err)
 	}
