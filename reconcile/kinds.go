@@ -145,7 +145,7 @@ var (
 	gap        = kind(6, "gap", "BreaksOfHistory", "A step does not begin where the one before it ended.", byHand+outside+"put the missing step back.")
 	endDiffers = kind(6, "end", "BreaksOfHistory", "The last step does not lead to the state that the action has.",
 		byHand+outside+"set the state to that of the last step, unless the node says otherwise.")
-	strangeAttempt = kind(6, "attempt", "BreaksOfAttempts", "An action is RETRYING, and its successor is not the next attempt of the same; or an attempt is no action's successor.",
+	strangeAttempt = kind(6, "attempt", "BreaksOfAttempts", "An action is RETRYING, and its successor is not the next attempt of the same; or it is not RETRYING and has one; or an attempt is no action's successor.",
 		byHand+outside+"set successor_id, or the successor's genesis_id, right. An anonymous payer's secret is that of the first attempt.")
 	noHistory      = kind(6, "none", "ActionsWithoutHistory", "An action has no history.", byHand+outside+"put it back.")
 	stepsUnguarded = kind(6, "guard", "pg_trigger", "What refuses other steps, keeps actions, their history and people from being changed or deleted, or has revoked keys forgotten, is gone or switched off.",

@@ -164,6 +164,8 @@ var parts = []struct {
 	{"an attempt at something else", attempts, `UPDATE paid_action SET kind = 'DONATE' WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
 	{"another's attempt", attempts, `UPDATE paid_action SET payer_id = NULL WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
 	{"an attempt that comes after none", attempts, `UPDATE paid_action SET genesis_id = {opt}, attempt = 2 WHERE id = {held}`},
+	{"an attempt beside a first one that is open", attempts, `ALTER TABLE paid_action DROP CONSTRAINT retried_has_successor;
+		UPDATE paid_action SET state = 'PENDING', deadline = now() WHERE id = {retried}`},
 	{"an attempt of another beginning", attempts, `UPDATE paid_action SET genesis_id = {opt} WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
 }
 

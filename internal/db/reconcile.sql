@@ -330,13 +330,16 @@ WHERE h.action_id = ANY(@actions::bigint[]) GROUP BY paid_action.flow, h.from_st
 SELECT id FROM paid_action WHERE id = ANY(@actions::bigint[]) AND NOT EXISTS (SELECT FROM action_history WHERE action_id = paid_action.id) ORDER BY id;
 
 -- name: BreaksOfAttempts :many
--- Invariant 6: a successor that is not the next attempt of the same, and an attempt that is nobody's successor, told of the first one. One by one, as BreaksOfKeys.
+-- Invariant 6: a successor that is not the next attempt of the same, and an attempt that is nobody's successor, told of the first one, or that is beside a first one
+-- which was not retried. One by one, as BreaksOfKeys.
 SELECT a.id, a.successor_id::bigint AS successor FROM paid_action a
 CROSS JOIN LATERAL (SELECT p.genesis_id, p.attempt, p.kind, p.payer_id FROM paid_action p WHERE p.id = a.successor_id OFFSET 0) AS s
 WHERE a.id = ANY(@actions::bigint[]) AND a.successor_id IS NOT NULL
     AND (s.genesis_id IS DISTINCT FROM coalesce(a.genesis_id, a.id) OR s.attempt <> a.attempt + 1 OR s.kind <> a.kind OR s.payer_id IS DISTINCT FROM a.payer_id)
 UNION ALL SELECT a.genesis_id::bigint, a.id FROM paid_action a
 WHERE a.id = ANY(@actions) AND a.genesis_id IS NOT NULL AND (SELECT p.id FROM paid_action p WHERE p.successor_id = a.id) IS NULL
+UNION SELECT a.id, n.id FROM paid_action a CROSS JOIN LATERAL (SELECT n.id FROM paid_action n WHERE n.genesis_id = a.id AND n.attempt = 2 OFFSET 0) AS n
+WHERE a.id = ANY(@actions) AND a.state <> 'RETRYING'
 ORDER BY 1, 2;
 
 -- name: BreaksOfDeadlines :many

@@ -128,6 +128,8 @@ WHERE a.id = ANY($1::bigint[]) AND a.successor_id IS NOT NULL
     AND (s.genesis_id IS DISTINCT FROM coalesce(a.genesis_id, a.id) OR s.attempt <> a.attempt + 1 OR s.kind <> a.kind OR s.payer_id IS DISTINCT FROM a.payer_id)
 UNION ALL SELECT a.genesis_id::bigint, a.id FROM paid_action a
 WHERE a.id = ANY($1) AND a.genesis_id IS NOT NULL AND (SELECT p.id FROM paid_action p WHERE p.successor_id = a.id) IS NULL
+UNION SELECT a.id, n.id FROM paid_action a CROSS JOIN LATERAL (SELECT n.id FROM paid_action n WHERE n.genesis_id = a.id AND n.attempt = 2 OFFSET 0) AS n
+WHERE a.id = ANY($1) AND a.state <> 'RETRYING'
 ORDER BY 1, 2
 `
 
@@ -136,7 +138,8 @@ type BreaksOfAttemptsRow struct {
 	Successor int64
 }
 
-// Invariant 6: a successor that is not the next attempt of the same, and an attempt that is nobody's successor, told of the first one. One by one, as BreaksOfKeys.
+// Invariant 6: a successor that is not the next attempt of the same, and an attempt that is nobody's successor, told of the first one, or that is beside a first one
+// which was not retried. One by one, as BreaksOfKeys.
 func (q *Queries) BreaksOfAttempts(ctx context.Context, actions []int64) ([]BreaksOfAttemptsRow, error) {
 	rows, err := q.db.Query(ctx, breaksOfAttempts, actions)
 	if err != nil {
