@@ -298,6 +298,15 @@ func (r *Relay) address(ctx context.Context, p paidaction.Payee) (string, error)
 	return r.Wallets.Address(ctx, p.To, p.Amount, p.Comment)
 }
 
+// notFor refuses an invoice for another amount than was asked for. What is no whole sat is said in msat: rounded, the two
+// could look the same.
+func notFor(amount, asked paidaction.Msat) error {
+	if amount%1000 != 0 || asked%1000 != 0 {
+		return paidaction.Errorf(paidaction.CodeInvalidAmount, "The invoice is for %s msat, not for %s.", amount, asked)
+	}
+	return paidaction.Errorf(paidaction.CodeInvalidAmount, "The invoice is for %d sats, not for %d.", amount.Sats(), asked.Sats())
+}
+
 // payable refuses what a withdrawal may not pay. Our own plain invoice is paid inside. A payment of any other invoice
 // of ours would come back to us, or go to the receiver whose invoice it wraps.
 func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.Bolt11, out paidaction.Payout, a *asking) (paidaction.Payout, error) {
@@ -305,7 +314,7 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 	case inv.Amount <= 0:
 		return out, paidaction.Errorf(paidaction.CodeInvalidAmount, "The invoice names no amount. Use one that does.")
 	case p.Amount != 0 && p.Amount != inv.Amount:
-		return out, paidaction.Errorf(paidaction.CodeInvalidAmount, "The invoice is for %d sats, not for %d.", inv.Amount.CeilSats(), p.Amount.CeilSats())
+		return out, notFor(inv.Amount, p.Amount)
 	case inv.Amount > r.Settings.WithdrawLimit:
 		return out, paidaction.Errorf(paidaction.CodeInvalidAmount, "At most %d sats can be withdrawn at a time.", r.Settings.WithdrawLimit.Sats())
 	case !r.now().Before(inv.Expires):
