@@ -28,7 +28,7 @@ type Askers interface {
 	Ask(r *http.Request, pays bool) (client string, wait int, err error)
 }
 
-// Config is what addresses are made of. Everything but Log is required.
+// Config is what addresses are made of. Everything but Log and Patience is required.
 type Config struct {
 	Engine *paidaction.Engine
 	Pool   *pgxpool.Pool
@@ -37,11 +37,13 @@ type Config struct {
 	Most   paidaction.Msat // the most that can be sent at once; only whole sats count
 	Secret []byte          // at least 32 bytes; the key that proves a verify URL to be ours is derived from it
 	Log    *slog.Logger    // default slog.Default()
+
+	Patience time.Duration // default Patience
 }
 
-// callTimeout is how long a request may take. Meanwhile the receiver's wallets may be asked for an invoice
+// Patience is how long a request may take. Meanwhile the receiver's wallets may be asked for an invoice
 // (wallet.Limits.Search); if none gives one, the remaining time is for an invoice of our own.
-const callTimeout = 35 * time.Second
+const Patience = 35 * time.Second
 
 // NewHandler serves /.well-known/lnurlp/, /lnurlp/ and keyauth.Path.
 func NewHandler(c Config) (http.Handler, error) {
@@ -55,6 +57,7 @@ func NewHandler(c Config) (http.Handler, error) {
 		return nil, errors.New("lnurl: the secret must have at least 32 bytes")
 	}
 	c.Log = cmp.Or(c.Log, slog.Default())
+	c.Patience = cmp.Or(c.Patience, Patience)
 	c.Most -= c.Most % 1000
 	s := &server{c}
 	mux := http.NewServeMux()
@@ -96,7 +99,7 @@ func (s *server) serve(pays bool, answer answering) http.Handler {
 			s.refuse(w, r, http.StatusTooManyRequests, err)
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
+		ctx, cancel := context.WithTimeout(r.Context(), s.Patience)
 		defer cancel()
 		said, err := answer(ctx, r, client)
 		switch {
@@ -116,9 +119,13 @@ type refusal struct {
 	Reason string `json:"reason"`
 }
 
-// refuse answers with the message of a refusal. For any other error it says only that something went wrong.
+// refuse answers with the message of a refusal, of which there is one for what took too long. For any other error it says
+// only that something went wrong.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
 	said, ok := paidaction.AsRefusal(err)
+	if !ok && errors.Is(err, context.DeadlineExceeded) {
+		said, ok = paidaction.Errorf(paidaction.CodeTryAgain, "This took too long and was given up. Try again in a moment.").Because(err), true
+	}
 	if !ok {
 		if r.Context().Err() == nil {
 			s.Log.ErrorContext(r.Context(), "a wallet's request failed", "error", err)

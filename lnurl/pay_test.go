@@ -1,6 +1,7 @@
 package lnurl_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -353,6 +355,27 @@ func TestFaultsSayNothingOfTheInside(t *testing.T) {
 	}
 	if !strings.Contains(h.Log.String(), "closed pool") {
 		t.Errorf("the log has %s", h.Log)
+	}
+}
+
+// A wallet of ours or a database that is too slow for the one who asks is no fault in the program: it is told and logged
+// as what it is.
+func TestWhatTakesTooLongIsNoFault(t *testing.T) {
+	t.Parallel()
+	h := serve(t, graph.Rates{}, func(c *lnurl.Config) { c.Patience = 100 * time.Millisecond })
+	tx, err := h.Pool.Begin(h.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(h.Ctx)) }()
+	if _, err := tx.Exec(h.Ctx, `LOCK TABLE usr`); err != nil {
+		t.Fatal(err)
+	}
+	if a := h.Look("alice"); a.Status != "ERROR" || a.Reason != "This took too long and was given up. Try again in a moment." {
+		t.Errorf("%d %s", a.HTTP, a.Raw)
+	}
+	if log := h.Log.String(); strings.Contains(log, "level=ERROR") || !strings.Contains(log, "level=WARN") {
+		t.Errorf("the log has %s", log)
 	}
 }
 
