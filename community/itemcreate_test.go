@@ -395,6 +395,25 @@ func TestThreadsHaveAGreatestDepth(t *testing.T) {
 	}
 }
 
+// A text mentions ten people at most: the first ten.
+func TestTheFirstTenMentionsCount(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author, body := w.User("author", 100*sat, 0), ""
+	var crowd []int64
+	for i := range 11 {
+		crowd = append(crowd, w.User(fmt.Sprint("crowd", i), 0, 0))
+		body += fmt.Sprintf("@crowd%d ", i)
+		item := w.Item(create(w, author, community.ItemCreateArgs{Title: fmt.Sprint(i), Body: body}))
+		if n := w.Count(`SELECT count(*) FROM item_mention WHERE item_id = $1 AND user_id = ANY ($2)`, item, crowd[:min(i+1, 10)]); n != int64(min(i+1, 10)) {
+			t.Errorf("of %d names %d are mentioned", i+1, n)
+		}
+		if n := w.Count(`SELECT count(*) FROM item_mention WHERE item_id = $1`, item); n > 10 {
+			t.Errorf("of %d names %d are mentioned", i+1, n)
+		}
+	}
+}
+
 // A payer who is among the receivers cannot pay with what this very payment would bring.
 func TestNobodyPaysWithWhatTheyAreAboutToReceive(t *testing.T) {
 	t.Parallel()

@@ -69,3 +69,16 @@ func TestAClockThatIsNotConfirmedGivesNoInvoiceUp(t *testing.T) {
 	}
 	w.WantState(pa.ID, paidaction.Paid)
 }
+
+// A held payment has at least 24 blocks above its safety height (spec 01 §1.5): an engine whose invoices would leave
+// fewer is not made.
+func TestAnInvoiceLeavesBlocksToSettle(t *testing.T) {
+	t.Parallel()
+	config := enginetest.New(t, paidaction.Settings{}).Engine.Config
+	for delta, ok := range map[uint32]bool{17 + 11 + 24: true, 17 + 11 + 23: false} {
+		config.Settings = paidaction.Settings{HoldExpiryDelta: 17, SafetyBlocks: 11, CLTVDelta: delta}
+		if _, err := paidaction.New(config); (err == nil) != ok {
+			t.Errorf("a final CLTV of %d blocks: %v", delta, err)
+		}
+	}
+}

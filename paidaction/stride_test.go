@@ -363,6 +363,7 @@ func TestForwardsAreClaimedTogether(t *testing.T) {
 	for name, settings := range map[string]paidaction.Settings{
 		"so many payments": {MaxForwards: 6},
 		"so much money":    {MaxForwards: 8, MaxForwarded: 7*(70+3)*sat - 1}, // each with its budget
+		"just enough":      {MaxForwards: 8, MaxForwarded: 6 * (70 + 3) * sat},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

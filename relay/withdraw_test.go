@@ -249,6 +249,13 @@ func TestTheBalanceIsWithdrawnOnce(t *testing.T) {
 	b.wantSound()
 }
 
+// The most that can be withdrawn at a time can be; a millisatoshi more is too large (below).
+func TestTheLargestWithdrawal(t *testing.T) {
+	b := setup(t).rich(1_000_005)
+	b.withdraw(b.issue(simnode.Ask{Amount: 1_000_000_000}).Bolt11)
+	b.WantBalance(ledger.UserSats(b.payer), 0)
+}
+
 // What may not be withdrawn is refused with a reason, and changes nothing.
 func TestWhatIsNotWithdrawn(t *testing.T) {
 	for name, c := range map[string]struct {
