@@ -351,27 +351,3 @@ func TestAwayIsAnError(t *testing.T) {
 		return err == nil && lease.Release(t.Context()) == nil
 	})
 }
-
-// TestSweep removes what says nothing any more, and fences grow all the same.
-func TestSweep(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.New(t)
-	s := strategy(pool, postgres.Options{DSN: pool.Config().ConnString()})
-	l := locktest.Open(t, s, lock.Settings{})
-	first := locktest.Acquire(t, l, "k", lock.Options{})
-	locktest.Release(t, first)
-	held := locktest.Acquire(t, l, "held", lock.Options{})
-	if _, err := pool.Exec(t.Context(), "SELECT lock_sweep(-1000)"); err != nil {
-		t.Fatal(err)
-	}
-	var left int
-	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM lock_key").Scan(&left); err != nil || left != 1 {
-		t.Errorf("%d keys are left, %v", left, err)
-	}
-	again := locktest.Acquire(t, l, "k", lock.Options{})
-	if again.Fence() <= first.Fence() {
-		t.Errorf("fence %d after %d", again.Fence(), first.Fence())
-	}
-	locktest.Release(t, again)
-	locktest.Release(t, held)
-}

@@ -188,11 +188,26 @@ func (s *Store) Leave(ctx context.Context, t lock.Ticket) (lock.Handoff, error) 
 	return handoff(t.Key, r.NextTicket, r.NextProcess, r.NextFence, r.NextValidMs, r.Dead), err
 }
 
-// sweepIdle is for how long a key must have been free, or a process dead, to be removed.
+// sweepIdle is for how long a key must have been free or its lease over, or a process dead, to be removed.
 const sweepIdle = time.Hour
 
-// Sweep implements [lock.Store].
-func (s *Store) Sweep(ctx context.Context) error { return s.q.Sweep(ctx, ms(sweepIdle)) }
+// sweepKeys is how many keys of dead holders one sweep frees at most.
+const sweepKeys = 1000
+
+// Sweep implements [lock.Store]. A key whose holder died, and that nobody has asked for since, is first freed as by
+// somebody who waits, one by one: it is removed once it has been free for long. Fences do not depend on its row.
+func (s *Store) Sweep(ctx context.Context) error {
+	keys, err := s.q.Abandoned(ctx, lockdb.AbandonedParams{IdleMs: ms(sweepIdle), Page: sweepKeys})
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if _, err := s.q.Advance(ctx, lockdb.AdvanceParams{Key: key}); err != nil {
+			return err
+		}
+	}
+	return s.q.Sweep(ctx, ms(sweepIdle))
+}
 
 // errSilent means that LISTEN works and nothing is heard, as behind a pooler in transaction mode.
 var errSilent = errors.New("nothing is heard on the connection that listens")

@@ -55,6 +55,11 @@ SELECT set_config('synchronous_commit', 'off', true), pg_notify(@channel, @messa
 -- The number of the server's process that answers.
 SELECT pg_backend_pid()::bigint;
 
+-- name: Abandoned :many
+-- Keys whose lease ran out long ago: whoever still waited would have had them advanced.
+SELECT k.key FROM lock_key k
+WHERE k.ticket IS NOT NULL AND k.expires_at < clock_timestamp() - interval '1 millisecond' * @idle_ms::bigint LIMIT @page;
+
 -- name: Sweep :exec
 SELECT lock_sweep(@idle_ms);
 

@@ -9,6 +9,37 @@ import (
 	"context"
 )
 
+const Abandoned = `-- name: Abandoned :many
+SELECT k.key FROM lock_key k
+WHERE k.ticket IS NOT NULL AND k.expires_at < clock_timestamp() - interval '1 millisecond' * $1::bigint LIMIT $2
+`
+
+type AbandonedParams struct {
+	IdleMs int64
+	Page   int32
+}
+
+// Keys whose lease ran out long ago: whoever still waited would have had them advanced.
+func (q *Queries) Abandoned(ctx context.Context, arg AbandonedParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, Abandoned, arg.IdleMs, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var key string
+		if err := rows.Scan(&key); err != nil {
+			return nil, err
+		}
+		items = append(items, key)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const Advance = `-- name: Advance :one
 SELECT next_ticket, next_process, next_fence, next_valid_ms, dead FROM lock_advance($1, $2)
 `
