@@ -239,7 +239,7 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 		return nil
 	})
 	if err == nil && moved {
-		e.announce(ctx, id, step)
+		e.announce(ctx, id, step, found)
 	}
 	return moved && err == nil, err
 }
@@ -275,12 +275,16 @@ func writeStep(ctx context.Context, q *db.Queries, set db.MoveActionParams, fact
 }
 
 // announce reports a committed step to the log, the metrics, those who watch the action, and the relay.
-func (e *Engine) announce(ctx context.Context, id int64, step Step) {
+func (e *Engine) announce(ctx context.Context, id int64, step Step, found finding) {
 	e.Log.DebugContext(ctx, "an action moved", "action", id, "flow", step.Flow, "from", step.From, "to", step.To, "fact", step.When)
 	e.moved(step)
 	e.changed(id)
-	if step.To == Forwarding && e.Relay != nil {
+	switch {
+	case e.Relay == nil:
+	case step.To == Forwarding:
 		e.Relay.Wake()
+	case step.When == OutgoingPaid:
+		e.Relay.Paid(found.outcome)
 	}
 }
 

@@ -20,6 +20,8 @@ type Relay interface {
 	Proceed(ctx context.Context, action int64) (Outcome, error)
 	// Wake tells this process's sender that there is a payment to send, so that it need not wait for its next look.
 	Wake()
+	// Paid is told, after the commit, of a payment that counts as made from now on, with the outcome that said so.
+	Paid(o Outcome)
 }
 
 // ErrNoReceiver says that no wallet of the receiver gives an invoice that can be wrapped. Another method may work.
@@ -81,6 +83,10 @@ type Outcome struct {
 	Paid     Msat      // below the amount if parts came back although the receiver gave the preimage for another part
 	Fee      Msat
 	Failure  *Error // given up for good: no part of it will ever arrive
+
+	// For Paid: which node has made it, and since when it was to be made. Empty where nothing was sent.
+	Node  string
+	Since time.Time
 }
 
 // Stage says how far an outgoing payment has come, named as in PostgreSQL.

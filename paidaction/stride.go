@@ -86,7 +86,7 @@ func (e *Engine) moveTogether(ctx context.Context, def Definition, step Step, me
 	}
 	for _, m := range moved {
 		m.moved = true
-		e.announce(ctx, m.tx.Action, step)
+		e.announce(ctx, m.tx.Action, step, m.found)
 	}
 	return nil
 }

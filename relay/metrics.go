@@ -56,6 +56,15 @@ func (m *Metrics) Moved(s paidaction.Step) {
 	}
 }
 
+// Paid implements paidaction.Relay.
+func (r *Relay) Paid(o paidaction.Outcome) {
+	if o.Node == "" { // paid inside
+		return
+	}
+	r.Metrics.succeeded.WithLabelValues(o.Node).Inc()
+	r.Metrics.took.Observe(r.now().Sub(o.Since).Seconds())
+}
+
 func (m *Metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc() }
 
 // show sets the gauges from the database. Empty stages are shown as empty.

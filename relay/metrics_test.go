@@ -74,8 +74,32 @@ func TestPaymentsAreCountedByWhatBecomesOfThem(t *testing.T) {
 			value("payments", "in_work") == 1 && value("oldest_seconds", "in_work") >= 60
 	})
 	want(0, "payments", "incoming")
-	want(3, "succeeded_total", "one")
+	b.await("it is counted", func() bool { return value("succeeded_total", "one") == 3 })
 	want(1, "confirmed_total", "OUTGOING")
+}
+
+// A payment counts as made in whichever process commits that it was, once: not in the one that has sent it and ended before.
+func TestAPaymentIsCountedWhereItIsFinished(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 20_000, Act: simnode.Holds})
+	pa := b.withdraw(inv.Bolt11)
+	stop := b.Run(b.Relay)
+	b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 20_000 })
+	stop()
+	if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	b.Engine.Relay = b.NewRelay(func(c *relay.Config) { c.Metrics = relay.NewMetrics(registry) })
+	for b.Advance(pa.ID) == paidaction.Moved {
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	for _, name := range []string{"succeeded_total", "seconds"} {
+		label := map[string][]string{"succeeded_total": {"one"}}[name]
+		if got := locktest.Metric(t, registry, "holdfast_relay_"+name, label...); got != 1 {
+			t.Errorf("%s is %v, want 1", name, got)
+		}
+	}
 }
 
 // The alarm is an increase, and Prometheus sees none in a number that is first shown with the first loss.

@@ -21,8 +21,8 @@ const (
 
 // Proceed implements paidaction.Relay.
 func (r *Relay) Proceed(ctx context.Context, action int64) (paidaction.Outcome, error) {
-	if u, known := r.heard.Load(action); known && u.(paidaction.PaymentUpdate).State == paidaction.PaymentSucceeded {
-		return outcomeOf(u.(paidaction.PaymentUpdate)), nil // whatever the row says, there is no more to know
+	if out, known := r.heard.Load(action); known && out.(paidaction.Outcome).Final {
+		return out.(paidaction.Outcome), nil // whatever the row says, there is no more to know
 	}
 	row, err := db.New(r.Pool).GetRelay(ctx, action)
 	if err != nil {
@@ -173,8 +173,8 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 	if row.InsideID != nil {
 		return r.lookInside(ctx, row)
 	}
-	if u, known := r.heard.Load(row.ActionID); known {
-		return outcomeOf(u.(paidaction.PaymentUpdate)), nil
+	if out, known := r.heard.Load(row.ActionID); known {
+		return out.(paidaction.Outcome), nil
 	}
 	attempt, err := db.New(r.Pool).OpenAttempt(ctx, row.ID)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -202,7 +202,7 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 	}
 	switch {
 	case now.Preimage != nil:
-		return outcomeOf(now), nil
+		return madeBy(attempt.Node, row, outcomeOf(now)), nil
 	case now.State == paidaction.PaymentSucceeded:
 		return paidaction.Outcome{}, fmt.Errorf("node %s says SUCCEEDED and shows no preimage", attempt.Node)
 	case now.State == paidaction.PaymentFailed && r.sendOver(attempt):
@@ -214,6 +214,12 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 // outcomeOf is what it means that a node shows the preimage. The cost is known once no part is under way any more.
 func outcomeOf(u paidaction.PaymentUpdate) paidaction.Outcome {
 	return paidaction.Outcome{Preimage: u.Preimage, Final: u.State == paidaction.PaymentSucceeded, Paid: u.Paid, Fee: u.Fee}
+}
+
+// madeBy adds to an outcome what is counted once it is committed.
+func madeBy(node string, row db.RelayPayment, o paidaction.Outcome) paidaction.Outcome {
+	o.Node, o.Since = node, row.CreatedAt
+	return o
 }
 
 // sendOver reports whether nothing can be sent under a claim any more. A worker that was stopped between its claim and

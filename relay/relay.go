@@ -163,7 +163,7 @@ type Relay struct {
 	probing  probing
 	hung     sync.Map // by node: until when nobody who waits for an invoice asks it
 
-	// heard holds, by action, the latest update of a payment that this process follows, once the preimage is known:
+	// heard holds, by action, the latest outcome of a payment that this process follows, once the preimage is known:
 	// nobody needs to ask the node again.
 	heard sync.Map
 }

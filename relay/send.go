@@ -132,13 +132,11 @@ func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *pai
 			r.see(ctx, c)
 		}
 		if u.Preimage != nil && !isEarlier(c.attempt, u) {
-			r.heard.Store(c.row.ActionID, u)
+			r.heard.Store(c.row.ActionID, madeBy(c.attempt.Node, c.row, outcomeOf(u)))
 		}
 		if u.Preimage != nil && !known {
 			known = true
 			r.release(ctx, c, Nobody) // the route was found; what follows is no work for this node
-			r.Metrics.succeeded.WithLabelValues(c.attempt.Node).Inc()
-			r.Metrics.took.Observe(r.now().Sub(c.row.CreatedAt).Seconds())
 			c.done = r.bringOn(ctx, c.row.ActionID, advance)
 			if c.row.PayerID != nil {
 				r.lookAgain() // it counts among the withdrawals that hold a place until this is committed
