@@ -1,6 +1,10 @@
 package webhook_test
 
-import "testing"
+import (
+	"sync"
+	"testing"
+	"time"
+)
 
 // The last place is given once, however many ask for it at the same moment.
 func TestTheLastPlaceIsGivenOnce(t *testing.T) {
@@ -30,5 +34,57 @@ func TestTheLastPlaceIsGivenOnce(t *testing.T) {
 	}
 	if first, second := <-refusals, <-refusals; (first == nil) == (second == nil) || w.Count(`SELECT count(*) FROM webhook`) != 10 {
 		t.Errorf("%v, %v", first, second)
+	}
+}
+
+// A message does not wait for a place for ever: after as long as messages are kept, its webhook is disabled, and its
+// owner is told. Else one with slow servers would keep ever more messages, and every later action from being archived.
+func TestAWebhookThatTakesLessThanThereIsToTell(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := w.User("alice", 0, 0)
+	s, called, letGo := hanging(t)
+	slow, _ := w.Tell(&alice, s.URL)
+	var underWay sync.WaitGroup
+	defer underWay.Wait()
+	defer letGo()
+	for range 16 {
+		message := w.test(&alice, slow)
+		underWay.Go(func() { _, _ = w.Webhooks.Deliver(w.Ctx, message) })
+		awaitCall(t, called, "a delivery below the share")
+	}
+	waits := w.test(&alice, slow)
+	deliver := func() (again time.Duration) {
+		t.Helper()
+		again, err := w.Webhooks.Deliver(w.Ctx, waits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return again
+	}
+	told := func() int64 {
+		return w.Count(`SELECT count(*) FROM notification WHERE user_id = $1 AND kind = 'WEBHOOK_DISABLED'`, alice)
+	}
+	w.Clock.Advance(31 * 24 * time.Hour) // what waits while no process runs is not late by its owner's doing
+	if _, err := w.Queue(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if again := deliver(); again < time.Second || w.log(slow)[0].EndedAt != nil || told() != 0 {
+			t.Fatalf("it is tried again after %s: %+v", again, w.log(slow)[0])
+		}
+		w.Clock.Advance(15*24*time.Hour - time.Second)
+	}
+	w.Clock.Advance(2 * time.Second)
+	for range 2 {
+		if again := deliver(); again != 0 || told() != 1 {
+			t.Fatalf("it is tried again after %s, its owner was told %d times", again, told())
+		}
+		if m := w.log(slow)[0]; m.ID != waits || m.EndedAt == nil || m.Delivered || len(m.Attempts) != 0 {
+			t.Errorf("what is told of it: %+v", m)
+		}
+	}
+	if list, err := w.List(w.Ctx, &alice); err != nil || list[0].DisabledAt == nil {
+		t.Errorf("%+v, %v", list, err)
 	}
 }

@@ -73,6 +73,9 @@ func (w *Webhooks) Deliver(ctx context.Context, message int64) (again time.Durat
 		return 0, q.GiveUpMessage(ctx, db.GiveUpMessageParams{ID: m.ID, At: &begun})
 	}
 	wait, give := w.shares.take(to, begun)
+	if wait > 0 && m.QueuedAt != nil && begun.Sub(*m.QueuedAt) >= kept {
+		return 0, w.tooSlow(ctx, m, begun)
+	}
 	if wait > 0 {
 		return jittered(wait), nil
 	}
@@ -192,11 +195,40 @@ func (w *Webhooks) judge(ctx context.Context, q *db.Queries, to db.Webhook, made
 	if to.DisabledAt != nil || made.Code != CodeGone && now.Sub(since) < tolerated {
 		return nil
 	}
+	return w.disable(ctx, q, to, now, "a webhook is disabled: it has failed for too long, or its server wants no more", "code", made.Code)
+}
+
+// tooSlow gives up a message that has waited for a place for as long as messages are kept, and disables its webhook:
+// more is written for its owner than their servers take. Such messages would become ever more, and as long as one is
+// there, no later action is archived.
+func (w *Webhooks) tooSlow(ctx context.Context, m db.MessageToDeliverRow, now time.Time) error {
+	err := pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
+		q := db.New(tx)
+		to, err := q.LockWebhook(ctx, m.WebhookID)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("lock the webhook: %w", err)
+		}
+		if err := q.GiveUpMessage(ctx, db.GiveUpMessageParams{ID: m.ID, At: &now}); err != nil || to.DisabledAt != nil {
+			return err
+		}
+		return w.disable(ctx, q, to, now, "a webhook is disabled: its server takes less than there is to tell")
+	})
+	if err != nil {
+		return fmt.Errorf("give up message %d: %w", m.ID, err)
+	}
+	return nil
+}
+
+// disable disables a webhook and tells its owner.
+func (w *Webhooks) disable(ctx context.Context, q *db.Queries, to db.Webhook, now time.Time, why string, about ...any) error {
 	level := slog.LevelWarn
 	if to.UserID != nil { // the owner's own doing, and they are told
 		level = slog.LevelInfo
 	}
-	w.Log.Log(ctx, level, "a webhook is disabled: it has failed for too long, or its server wants no more", "webhook", to.ID, "code", made.Code)
+	w.Log.Log(ctx, level, why, append(about, "webhook", to.ID)...)
 	if err := q.DisableWebhook(ctx, db.DisableWebhookParams{ID: to.ID, At: &now}); err != nil {
 		return fmt.Errorf("disable it: %w", err)
 	}

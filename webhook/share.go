@@ -7,11 +7,12 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// Limits for deliveries under way in a process. A worker has several times as many places as one owner may take, so
-// that servers which hang delay only their owner's messages.
+// Limits for deliveries under way in a process, so that servers which hang delay only their owner's messages.
 const (
-	ownerShare   = 16 // all webhooks of an owner together
-	failingShare = 2  // a webhook whose last attempt failed
+	places       = 64         // as many as a worker runs
+	firsts       = places / 4 // the last of them are for owners who have nothing under way
+	failingShare = 2          // a webhook whose last attempt failed
+	failingMost  = places / 2 // all such webhooks together: one dead server may be that of many owners
 
 	ownerPause   = time.Second      // until a delivery beyond an owner's share is tried again
 	failingPause = 20 * time.Second // the same for a webhook that fails: by then, those under way have ended
@@ -33,6 +34,8 @@ type shares struct {
 	mu       sync.Mutex
 	owners   map[int64]int // by user, or operator
 	webhooks map[int64]int
+	all      int
+	failing  int                 // of all, those to webhooks whose last attempt failed
 	lines    map[int64]time.Time // by owner: when the last of the tries that were set apart is due, as if there were no burst
 }
 
@@ -69,10 +72,14 @@ func (s *shares) take(to db.Webhook, now time.Time) (wait time.Duration, give fu
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if to.FailingSince != nil && s.webhooks[to.ID] >= failingShare {
+	fails := 0
+	if to.FailingSince != nil {
+		fails = 1
+	}
+	if fails > 0 && (s.webhooks[to.ID] >= failingShare || s.failing >= failingMost) {
 		return max(failingPause, s.lineUp(owner, now)), nil
 	}
-	if s.owners[owner] >= ownerShare {
+	if !s.mayTake(s.owners[owner]) {
 		return max(ownerPause, s.lineUp(owner, now)), nil
 	}
 	if s.owners == nil {
@@ -80,12 +87,26 @@ func (s *shares) take(to db.Webhook, now time.Time) (wait time.Duration, give fu
 	}
 	s.owners[owner]++
 	s.webhooks[to.ID]++
+	s.all++
+	s.failing += fails
 	return 0, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		less(s.owners, owner)
 		less(s.webhooks, to.ID)
+		s.all--
+		s.failing -= fails
 	}
+}
+
+// mayTake reports whether an owner with so many deliveries under way may begin another one. An owner alone may have a
+// quarter of all places. The fewer are free, the less each may have, down to one: to take all of them at a time takes
+// dozens of owners.
+func (s *shares) mayTake(held int) bool {
+	if held == 0 {
+		return s.all < places
+	}
+	return 2*held < places-firsts-s.all
 }
 
 // less counts one less, and forgets a count of zero.

@@ -2,8 +2,10 @@ package webhook_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -52,14 +54,6 @@ func TestAnOwnersShare(t *testing.T) {
 	w := newWorld(t)
 	bob, alice := w.User("bob", 0, 0), w.User("alice", 0, 0)
 	s, called, letGo := hanging(t)
-	message := func(owner webhook.Owner, hook int64) int64 {
-		t.Helper()
-		m, err := w.Test(w.Ctx, owner, hook)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m.ID
-	}
 	deliver := func(id int64) (again time.Duration) {
 		t.Helper()
 		again, err := w.Webhooks.Deliver(w.Ctx, id)
@@ -70,7 +64,7 @@ func TestAnOwnersShare(t *testing.T) {
 	}
 	var underWay sync.WaitGroup
 	begin := func(owner webhook.Owner, hook int64) {
-		id := message(owner, hook)
+		id := w.test(owner, hook)
 		underWay.Go(func() { _, _ = w.Webhooks.Deliver(w.Ctx, id) })
 		awaitCall(t, called, "a delivery below the share")
 	}
@@ -81,7 +75,7 @@ func TestAnOwnersShare(t *testing.T) {
 	for i := range 16 {
 		begin(&bob, hooks[i%2])
 	}
-	above := message(&bob, hooks[0])
+	above := w.test(&bob, hooks[0])
 	if again := deliver(above); again < time.Second || again > 2*time.Second {
 		t.Errorf("what is above the share is tried again after %s", again)
 	}
@@ -90,7 +84,7 @@ func TestAnOwnersShare(t *testing.T) {
 	}
 	healthy := newServer(t)
 	hers, _ := w.Tell(&alice, healthy.URL)
-	if again := deliver(message(&alice, hers)); again != 0 || len(healthy.Got()) != 1 {
+	if again := deliver(w.test(&alice, hers)); again != 0 || len(healthy.Got()) != 1 {
 		t.Errorf("somebody else is put off for %s", again)
 	}
 	letGo()
@@ -107,15 +101,111 @@ func TestAnOwnersShare(t *testing.T) {
 	}
 	begin(&bob, broken)
 	begin(&bob, broken)
-	if again := deliver(message(&bob, broken)); again < 20*time.Second || again > 30*time.Second {
+	if again := deliver(w.test(&bob, broken)); again < 20*time.Second || again > 30*time.Second {
 		t.Errorf("a third one to a webhook that fails is tried after %s", again)
 	}
 	his, _ := w.Tell(&bob, healthy.URL)
-	if again := deliver(message(&bob, his)); again != 0 || len(healthy.Got()) != 1 {
+	if again := deliver(w.test(&bob, his)); again != 0 || len(healthy.Got()) != 1 {
 		t.Errorf("the owner's other webhook is put off for %s", again)
 	}
 	letGo()
 	underWay.Wait()
+}
+
+// The fewer places are free, the fewer an owner may have, down to one. So several owners whose servers hang leave places
+// to all others.
+func TestOwnersTogetherLeavePlacesToOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, called, letGo := hanging(t)
+	var underWay sync.WaitGroup
+	begin := func(message int64) (again time.Duration) {
+		t.Helper()
+		ended := make(chan time.Duration, 1)
+		underWay.Go(func() {
+			again, err := w.Webhooks.Deliver(w.Ctx, message)
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- again
+		})
+		select {
+		case again = <-ended:
+		case <-called:
+		}
+		return again
+	}
+	var got []int
+	for i := range 8 {
+		owner := w.User(fmt.Sprintf("hangs%d", i), 0, 0)
+		hook, _ := w.Tell(&owner, s.URL)
+		n := 0
+		for begin(w.test(&owner, hook)) == 0 {
+			n++
+		}
+		got = append(got, n)
+	}
+	if want := []int{16, 11, 7, 5, 3, 2, 2, 1}; !slices.Equal(got, want) {
+		t.Errorf("one after the other, owners have %v deliveries under way, want %v", got, want)
+	}
+	for i := range 17 {
+		owner := w.User(fmt.Sprintf("another%d", i), 0, 0)
+		hook, _ := w.Tell(&owner, s.URL)
+		if again := begin(w.test(&owner, hook)); again != 0 {
+			t.Fatalf("the first delivery of owner %d beside them is put off for %s", i, again)
+		}
+		if again := begin(w.test(&owner, hook)); again < time.Second || again > 2*time.Second {
+			t.Fatalf("their second is put off for %s", again)
+		}
+	}
+	letGo()
+	underWay.Wait()
+	owner := w.User("later", 0, 0)
+	s, called, letGo = hanging(t)
+	hook, _ := w.Tell(&owner, s.URL)
+	n := 0
+	for begin(w.test(&owner, hook)) == 0 {
+		n++
+	}
+	if n != 16 {
+		t.Errorf("once all are over, an owner has %d", n)
+	}
+	letGo()
+	underWay.Wait()
+}
+
+// A server that is down may be that of many owners: webhooks whose last attempt failed have at most half of the places.
+func TestFailingWebhooksTogetherLeaveHalf(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, called, letGo := hanging(t)
+	var underWay sync.WaitGroup
+	var above int64
+	for i := range 33 {
+		owner := w.User(fmt.Sprintf("fails%d", i), 0, 0)
+		hook, _ := w.Tell(&owner, s.URL)
+		if _, err := w.Pool.Exec(w.Ctx, `UPDATE webhook SET failing_since = $2 WHERE id = $1`, hook, w.Clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		message := w.test(&owner, hook)
+		if above = message; i < 32 {
+			underWay.Go(func() { _, _ = w.Webhooks.Deliver(w.Ctx, message) })
+			awaitCall(t, called, "a delivery below the share")
+		}
+	}
+	if again, err := w.Webhooks.Deliver(w.Ctx, above); err != nil || again < 20*time.Second || again > 30*time.Second {
+		t.Errorf("one more is tried after %s, %v", again, err)
+	}
+	alice, healthy := w.User("alice", 0, 0), newServer(t)
+	hers, _ := w.Tell(&alice, healthy.URL)
+	if again, err := w.Webhooks.Deliver(w.Ctx, w.test(&alice, hers)); err != nil || again != 0 || len(healthy.Got()) != 1 {
+		t.Errorf("one that does not fail is put off for %s, %v", again, err)
+	}
+	letGo()
+	underWay.Wait()
+	if again, err := w.Webhooks.Deliver(w.Ctx, above); err != nil || again != 0 {
+		t.Errorf("once they are over, it is put off for %s, %v", again, err)
+	}
 }
 
 // However many messages a user has, their jobs are due one after the other, and so are those that find the share taken.
@@ -176,8 +266,8 @@ func TestManyMessagesOfOneOwnerAreSetApart(t *testing.T) {
 	underWay.Wait()
 }
 
-// With River, in real time: one owner's server hangs, with more messages than there are workers. Another owner's is
-// told at once.
+// With River, in real time: several owners' servers hang, with more messages for each than there are workers. Another
+// owner's is told at once.
 func TestHangingServersDelayNobodyElse(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
@@ -187,12 +277,13 @@ func TestHangingServersDelayNobodyElse(t *testing.T) {
 	}
 	w := newWorld(t, func(c *webhook.Config) { c.Jobs = queue })
 	w.Clock.Live()
-	bob, alice := w.User("bob", 0, 0), w.User("alice", 0, 0)
+	alice := w.User("alice", 0, 0)
 	s, called, letGo := hanging(t)
-	his, _ := w.Tell(&bob, s.URL)
-	for range 100 {
-		if _, err := w.Test(w.Ctx, &bob, his); err != nil {
-			t.Fatal(err)
+	for i := range 8 {
+		owner := w.User(fmt.Sprintf("hangs%d", i), 0, 0)
+		hook, _ := w.Tell(&owner, s.URL)
+		for range 65 {
+			w.test(&owner, hook)
 		}
 	}
 	one, err := worker.New(worker.Config{Pool: w.Pool, Engine: w.Engine, Jobs: queue, Log: log, Deliver: w.Webhooks.Deliver,
@@ -203,20 +294,15 @@ func TestHangingServersDelayNobodyElse(t *testing.T) {
 	ctx, cancel := context.WithCancel(w.Ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- one.Run(ctx) }()
-	for range 16 {
+	for range 40 { // five of each
 		awaitCall(t, called, "a delivery below the share")
 	}
 	healthy := newServer(t)
 	told := make(chan struct{}, 1)
 	healthy.Answers(func(http.ResponseWriter, *http.Request) { told <- struct{}{} })
 	hers, _ := w.Tell(&alice, healthy.URL)
-	if _, err := w.Test(w.Ctx, &alice, hers); err != nil {
-		t.Fatal(err)
-	}
+	w.test(&alice, hers)
 	awaitCall(t, told, "another owner's message")
-	if n := len(s.Got()); n != 16 {
-		t.Errorf("%d deliveries of one owner are under way", n)
-	}
 	letGo()
 	cancel()
 	if err := <-ended; err != nil {

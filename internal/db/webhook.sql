@@ -50,7 +50,7 @@ UPDATE webhook_message SET queued_at = @at WHERE id = ANY(@ids::bigint[]);
 
 -- name: MessageToDeliver :one
 -- received_msat is what came to the webhook's owner, to their balances (ledger/account.go) and to their own wallet.
-SELECT m.id, m.webhook_id, m.type, m.created_at, m.attempts, m.next_at, m.ended_at,
+SELECT m.id, m.webhook_id, m.type, m.created_at, m.queued_at, m.attempts, m.next_at, m.ended_at,
     h.action_id, h.from_state, h.to_state, a.kind, a.method, a.cost_msat, a.attempt, a.genesis_id, a.payer_id, a.failure_code, a.failure_message,
     coalesce(action_item(a.args, a.result), 0)::bigint AS item_id,
     CASE WHEN m.type = 'payment.received' THEN

@@ -307,7 +307,7 @@ func (q *Queries) MessageOf(ctx context.Context, arg MessageOfParams) (WebhookMe
 }
 
 const messageToDeliver = `-- name: MessageToDeliver :one
-SELECT m.id, m.webhook_id, m.type, m.created_at, m.attempts, m.next_at, m.ended_at,
+SELECT m.id, m.webhook_id, m.type, m.created_at, m.queued_at, m.attempts, m.next_at, m.ended_at,
     h.action_id, h.from_state, h.to_state, a.kind, a.method, a.cost_msat, a.attempt, a.genesis_id, a.payer_id, a.failure_code, a.failure_message,
     coalesce(action_item(a.args, a.result), 0)::bigint AS item_id,
     CASE WHEN m.type = 'payment.received' THEN
@@ -324,6 +324,7 @@ type MessageToDeliverRow struct {
 	WebhookID      int64
 	Type           string
 	CreatedAt      time.Time
+	QueuedAt       *time.Time
 	Attempts       int32
 	NextAt         *time.Time
 	EndedAt        *time.Time
@@ -351,6 +352,7 @@ func (q *Queries) MessageToDeliver(ctx context.Context, id int64) (MessageToDeli
 		&i.WebhookID,
 		&i.Type,
 		&i.CreatedAt,
+		&i.QueuedAt,
 		&i.Attempts,
 		&i.NextAt,
 		&i.EndedAt,
