@@ -23,6 +23,7 @@ type resolver struct {
 	meters   meters
 	sockets  *slots // open websockets
 	followed *slots // subscriptions under way
+	reading  *reading
 }
 
 // These types are what gqlgen asks for: which of them resolves the fields of which GraphQL type.
@@ -234,7 +235,9 @@ func (q queries) PaidActions(ctx context.Context, first int, after *int64) (*sch
 	if err := q.Limits.checkList(first); err != nil {
 		return nil, err
 	}
-	list, err := q.Engine.List(ctx, caller(ctx, nil), orElse(after, math.MaxInt64), int32(first)+1)
+	list, err := inTurn(ctx, q.resolver, func() ([]*paidaction.PaidAction, error) {
+		return q.Engine.List(ctx, caller(ctx, nil), orElse(after, math.MaxInt64), int32(first)+1)
+	})
 	if err != nil {
 		return nil, err
 	}

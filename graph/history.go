@@ -68,7 +68,7 @@ func (r mes) History(ctx context.Context, me *schema.Me, first int, after *strin
 		}
 	}
 	user := me.User.ID
-	rows, err := db.New(r.Pool).HistoryOf(ctx, db.HistoryOfParams{UserID: user, Page: int32(first) + 1,
+	rows, err := r.reads().HistoryOf(ctx, db.HistoryOfParams{UserID: user, Page: int32(first) + 1,
 		Credits: int64(ledger.UserCredits(user)), Sats: int64(ledger.UserSats(user)),
 		OutBefore: place[0], CreditsBefore: place[1], SatsBefore: place[2], DirectBefore: place[3]})
 	if err != nil {

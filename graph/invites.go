@@ -87,7 +87,7 @@ func (q queries) Invites(ctx context.Context, first int, after *int64) (*schema.
 	if err != nil {
 		return nil, err
 	}
-	rows, err := db.New(q.Pool).InvitesOf(ctx, db.InvitesOfParams{InviterID: inviter, Before: orElse(after, math.MaxInt64), Page: int32(first) + 1})
+	rows, err := q.reads().InvitesOf(ctx, db.InvitesOfParams{InviterID: inviter, Before: orElse(after, math.MaxInt64), Page: int32(first) + 1})
 	if err != nil {
 		return nil, fmt.Errorf("read invites: %w", err)
 	}

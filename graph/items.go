@@ -21,7 +21,7 @@ func (q queries) Items(ctx context.Context, sort community.FeedSort, within comm
 	if feed.Territory != "" && !namePattern.MatchString(feed.Territory) {
 		return &schema.FeedPage{}, nil
 	}
-	ids, next, err := feed.Page(ctx, db.New(q.Pool), q.Now(), orElse(after, ""), first)
+	ids, next, err := feed.Page(ctx, q.reads(), q.Now(), orElse(after, ""), first)
 	if err != nil {
 		return nil, err
 	}

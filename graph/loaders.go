@@ -33,7 +33,7 @@ type loaders struct {
 }
 
 func (r *resolver) newLoaders(viewer *int64) *loaders {
-	q := db.New(r.Pool)
+	q := r.reads()
 	wait := dataloadgen.WithWait(r.GatherFor)
 	return &loaders{
 		users: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*db.Usr, []error) {
@@ -56,7 +56,7 @@ func (r *resolver) newLoaders(viewer *int64) *loaders {
 			var rows []paidaction.PaidAction
 			var err error
 			if viewer != nil {
-				rows, err = r.Engine.Own(ctx, *viewer, ids)
+				rows, err = inTurn(ctx, r, func() ([]paidaction.PaidAction, error) { return r.Engine.Own(ctx, *viewer, ids) })
 			}
 			return inOrder(ids, rows, func(pa *paidaction.PaidAction) int64 { return pa.ID }, err)
 		}, wait),

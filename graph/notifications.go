@@ -28,7 +28,7 @@ func (q queries) Notifications(ctx context.Context, first int, after *int64) (*s
 	if err != nil {
 		return nil, err
 	}
-	rows, err := db.New(q.Pool).NotificationsOf(ctx, db.NotificationsOfParams{UserID: *user, Before: orElse(after, math.MaxInt64), Page: int32(first) + 1})
+	rows, err := q.reads().NotificationsOf(ctx, db.NotificationsOfParams{UserID: *user, Before: orElse(after, math.MaxInt64), Page: int32(first) + 1})
 	if err != nil {
 		return nil, fmt.Errorf("read notifications: %w", err)
 	}
@@ -78,7 +78,7 @@ func (m mutations) NotificationsSeen(ctx context.Context, upTo int64) (*schema.M
 const mostUnseen = 100
 
 func (r mes) UnseenNotifications(ctx context.Context, me *schema.Me) (int, error) {
-	n, err := db.New(r.Pool).CountUnseenNotifications(ctx, db.CountUnseenNotificationsParams{UserID: me.User.ID, Most: mostUnseen})
+	n, err := r.reads().CountUnseenNotifications(ctx, db.CountUnseenNotificationsParams{UserID: me.User.ID, Most: mostUnseen})
 	if err != nil {
 		return 0, fmt.Errorf("count unseen notifications: %w", err)
 	}

@@ -49,7 +49,7 @@ func (q queries) RewardsMsat(ctx context.Context) (*schema.Assets, error) {
 
 // holdings reads two accounts in one snapshot.
 func (r *resolver) holdings(ctx context.Context, credits, sats ledger.Account) (*schema.Assets, error) {
-	rows, err := db.New(r.Pool).Balances(ctx, []int64{int64(credits), int64(sats)})
+	rows, err := r.reads().Balances(ctx, []int64{int64(credits), int64(sats)})
 	if err != nil {
 		return nil, fmt.Errorf("read balances: %w", err)
 	}

@@ -24,6 +24,6 @@ func (q queries) Preferences(ctx context.Context) (*community.Preferences, error
 	if err != nil {
 		return nil, err
 	}
-	p, err := community.PreferencesOf(ctx, db.New(q.Pool), user)
+	p, err := community.PreferencesOf(ctx, q.reads(), user)
 	return &p, err
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func (q queries) Rewards(ctx context.Context, day *time.Time) (*db.RewardDay, error) {
-	row, err := db.New(q.Pool).RewardDay(ctx, day)
+	row, err := q.reads().RewardDay(ctx, day)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -27,7 +27,7 @@ func (r rewardDays) Receivers(ctx context.Context, day *db.RewardDay, first int,
 	if err := r.Limits.checkList(first); err != nil {
 		return nil, err
 	}
-	rows, err := db.New(r.Pool).RewardsOfDay(ctx, db.RewardsOfDayParams{Day: day.Day, After: orElse(after, 0), Page: int32(first) + 1})
+	rows, err := r.reads().RewardsOfDay(ctx, db.RewardsOfDayParams{Day: day.Day, After: orElse(after, 0), Page: int32(first) + 1})
 	if err != nil {
 		return nil, fmt.Errorf("read rewards: %w", err)
 	}

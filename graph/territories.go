@@ -34,7 +34,7 @@ func (q queries) Territories(ctx context.Context, first int, after *string) (*sc
 	if after != nil && !namePattern.MatchString(*after) {
 		return page, nil
 	}
-	rows, err := db.New(q.Pool).TerritoriesAfter(ctx, db.TerritoriesAfterParams{After: orElse(after, ""), Viewer: sessionOf(ctx).viewer(), Page: int32(first) + 1})
+	rows, err := q.reads().TerritoriesAfter(ctx, db.TerritoriesAfterParams{After: orElse(after, ""), Viewer: sessionOf(ctx).viewer(), Page: int32(first) + 1})
 	if err != nil {
 		return nil, fmt.Errorf("read the territories: %w", err)
 	}

@@ -92,7 +92,7 @@ func (q queries) Wallets(ctx context.Context) ([]*wallet.Wallet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pointers(q.resolver.Wallets.List(ctx, user))
+	return pointers(inTurn(ctx, q.resolver, func() ([]wallet.Wallet, error) { return q.resolver.Wallets.List(ctx, user) }))
 }
 
 func pointer[T any](x T, err error) (*T, error) {

@@ -90,7 +90,7 @@ func (q queries) Webhooks(ctx context.Context) ([]*webhook.Webhook, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pointers(q.resolver.Webhooks.List(ctx, user))
+	return pointers(inTurn(ctx, q.resolver, func() ([]webhook.Webhook, error) { return q.resolver.Webhooks.List(ctx, user) }))
 }
 
 // Messages is resolved only for webhooks that were found for their owner.
@@ -98,7 +98,9 @@ func (r webhooks) Messages(ctx context.Context, w *webhook.Webhook, first int, a
 	if err := r.Limits.checkList(first); err != nil {
 		return nil, err
 	}
-	rows, err := r.resolver.Webhooks.Messages(ctx, w.ID, orElse(after, math.MaxInt64), int32(first)+1)
+	rows, err := inTurn(ctx, r.resolver, func() ([]webhook.Message, error) {
+		return r.resolver.Webhooks.Messages(ctx, w.ID, orElse(after, math.MaxInt64), int32(first)+1)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,120 @@
+package graph_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph"
+)
+
+// However much is asked for at once, reading has half of the database connections, and one asker a third of these. So
+// whoever asks for too much waits for their own answers, and neither payments nor others wait with them.
+func TestReadingLeavesConnectionsToOthers(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) {
+		config := c.Pool.Config()
+		config.MaxConns = 12
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		c.Pool, c.Engine.Pool = pool, pool
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	payer := a.Person("payer", 100, 0)
+	var query strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&query, " a%d: items(sort: HOT) { nodes { id } }", i)
+	}
+	slow, err := a.Pool.Begin(a.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Exec(a.Ctx, `LOCK TABLE item_count`); err != nil {
+		t.Fatal(err)
+	}
+	const askers = 4
+	answers := make(chan answer, 2*askers)
+	ask := func(n int) {
+		for range 2 {
+			go func() { answers <- a.from(fmt.Sprintf("203.0.113.%d", n), "{"+query.String()+"}") }()
+		}
+	}
+	waiting := func() int64 {
+		return a.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+	}
+
+	ask(0)
+	a.AwaitBlocked(2)
+	for range 10 { // other people, and other reading
+		a.Want(payer, `{ territories { nodes { name } } me { unseenNotifications history { nodes { at } } } paidActions { nodes { id } } itemPriceMsat }`, nil)
+	}
+	if n := waiting(); n != 2 {
+		t.Errorf("one asker reads with %d connections, want 2 of 12", n)
+	}
+	for n := 1; n < askers; n++ {
+		ask(n)
+	}
+	a.AwaitBlocked(6)
+	for range 10 {
+		a.Want(payer, `mutation { donate(sats: 1) { state } }`, nil)
+	}
+	if n := waiting(); n != 6 {
+		t.Errorf("all together read with %d connections, want half of 12", n)
+	}
+
+	if err := slow.Commit(a.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range cap(answers) {
+		if r := <-answers; len(r.Errors) > 0 || len(r.Data) != 20 {
+			t.Errorf("in the end: %s", r.Raw)
+		}
+	}
+	a.Want(payer, `{ items(sort: HOT) { nodes { id } } }`, nil)
+}
+
+// Whoever gives up waiting gives their place in the line back.
+func TestReadingIsGivenUp(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) {
+		config := c.Pool.Config()
+		config.MaxConns = 2 // one to read with
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		c.Pool = pool
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		c.Limits.Time = 2 * time.Second
+	})
+	slow, err := a.Pool.Begin(a.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Exec(a.Ctx, `LOCK TABLE item_count`); err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan answer, 4)
+	for n := range cap(answers) { // of two askers: one waits in the common line, the others for their own
+		go func() {
+			answers <- a.from(fmt.Sprintf("203.0.113.%d", n%2), "{ items(sort: HOT) { nodes { id } } more: items(sort: HOT) { nodes { id } } }")
+		}()
+	}
+	for range cap(answers) {
+		if r := <-answers; r.code() != "TIME_LIMIT_EXCEEDED" {
+			t.Errorf("of who waits: %s", r.Raw)
+		}
+	}
+	if err := slow.Commit(a.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	a.Want(nobody, `{ items(sort: HOT) { nodes { id } } more: items(sort: HOT) { nodes { id } } }`, nil)
+}
