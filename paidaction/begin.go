@@ -15,6 +15,13 @@ import (
 
 // begin makes the row of an attempt, and does in the same transaction what its method does at once.
 func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*PaidAction, error) {
+	if m.hasInvoice() && a.payer == nil {
+		leave, err := e.clients.enter(ctx, string(a.client), e.Hooks.Wait)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
 	tx := &Tx{}
 	var result json.RawMessage
 	err := e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) (err error) {

@@ -142,6 +142,7 @@ type Engine struct {
 	reads     *gather.Group[*reading]
 	follows   *gather.Group[*following]
 	preparing *preparing
+	clients   *clients
 
 	lookUntil *atomic.Int64 // until then groups look at balances first; nanoseconds of Unix time
 }
@@ -171,7 +172,8 @@ func New(c Config) (*Engine, error) {
 		c.Hooks.Beside = InGoroutine
 	}
 	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{},
-		preparing: &preparing{of: map[int64]int{}}, lookUntil: new(atomic.Int64)}
+		preparing: &preparing{of: map[int64]int{}}, lookUntil: new(atomic.Int64),
+		clients: &clients{lines: map[string]*clientLine{}}}
 	e.reads = gathering(e, readsAtOnce, readPatience, e.read)
 	e.follows = gathering(e, followsAtOnce, followPatience, e.followAll)
 	for _, d := range c.Actions {

@@ -1,0 +1,74 @@
+package paidaction_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// However many anonymous payers behind one address ask at once, one of them has a database connection to begin with:
+// others pay meanwhile, and so do the anonymous behind other addresses.
+func TestAnAddressTakesOneConnection(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	config := w.Pool.Config()
+	config.MaxConns = 4
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	w.Engine.Pool = pool
+	from := func(address string) paidaction.Request {
+		r := donation(0, 10, "")
+		r.Caller.Client = address
+		return r
+	}
+	user := w.User("payer", 100*sat, 0)
+
+	slow, err := w.Pool.Begin(w.Ctx) // another process begins for the same address
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Exec(w.Ctx, `SELECT pg_advisory_xact_lock(hashtextextended(encode($1, 'hex'), 7277))`, w.Engine.ClientHash("203.0.113.7")); err != nil {
+		t.Fatal(err)
+	}
+	var answers []<-chan answer
+	for range 20 {
+		answers = append(answers, start(w, w.Engine, from("203.0.113.7")))
+	}
+	leaving, leave := context.WithCancel(w.Ctx)
+	left := make(chan error)
+	go func() {
+		_, err := w.Engine.Pay(leaving, from("203.0.113.7"))
+		left <- err
+	}()
+	w.AwaitBlocked(1)
+	for range 3 {
+		for who, r := range map[string]paidaction.Request{"somebody who is known": donation(user, 10, ""), "an anonymous payer elsewhere": from("203.0.113.8")} {
+			if a := locktest.Wait(t, who, start(w, w.Engine, r)); a.err != nil {
+				t.Errorf("%s: %v", who, a.err)
+			}
+		}
+	}
+	if n := w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); n != 1 {
+		t.Errorf("%d connections wait for one address", n)
+	}
+	leave()
+	if err := locktest.Wait(t, "whoever leaves", left); err == nil {
+		t.Error("whoever leaves the line is served")
+	}
+	if err := slow.Commit(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, answer := range answers {
+		if a := locktest.Wait(t, "the line", answer); a.err != nil || a.pa.Invoice.Bolt11 == "" {
+			t.Errorf("%+v, %v", a.pa, a.err)
+		}
+	}
+}
