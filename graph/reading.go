@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/share"
 )
 
 // reading shares out the connections that answers are read by. A request may ask for very much, and many may come at
@@ -16,62 +17,26 @@ import (
 // has half of the pool, and one asker a third of that. The others wait, each asker for their own.
 type reading struct {
 	all  chan struct{} // a token for each connection in use
-	each int
-
-	mu     sync.Mutex
-	askers map[string]*readingOne // those that read or wait
-}
-
-type readingOne struct {
-	places chan struct{} // a token for each connection in use, or waited for in the common line
-	users  int
+	each *share.Shares
 }
 
 func newReading(connections int32) *reading {
 	all := max(1, int(connections)/2)
-	return &reading{all: make(chan struct{}, all), each: max(1, all/3), askers: map[string]*readingOne{}}
+	return &reading{all: make(chan struct{}, all), each: share.New(max(1, all/3))}
 }
 
-// take waits for a place, first of the asker's own; free gives it back. Places are given in the order in which they
-// were asked for.
+// take waits for a place, first for one of the asker's own; free gives it back.
 func (r *reading) take(ctx context.Context) (free func(), err error) {
-	who := sessionOf(ctx).who()
-	own := r.of(who)
-	lines := []chan struct{}{own.places, r.all}
-	give := func(taken int) {
-		for _, line := range lines[:taken] {
-			<-line
-		}
-		r.left(who, own)
+	give, err := r.each.Take(ctx, sessionOf(ctx).who(), nil)
+	if err != nil {
+		return nil, err
 	}
-	for n, line := range lines {
-		select {
-		case line <- struct{}{}:
-		case <-ctx.Done():
-			give(n)
-			return nil, context.Cause(ctx)
-		}
-	}
-	return sync.OnceFunc(func() { give(len(lines)) }), nil
-}
-
-func (r *reading) of(who string) *readingOne {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	own := r.askers[who]
-	if own == nil {
-		own = &readingOne{places: make(chan struct{}, r.each)}
-		r.askers[who] = own
-	}
-	own.users++
-	return own
-}
-
-func (r *reading) left(who string, own *readingOne) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if own.users--; own.users == 0 {
-		delete(r.askers, who)
+	select {
+	case r.all <- struct{}{}:
+		return sync.OnceFunc(func() { <-r.all; give() }), nil
+	case <-ctx.Done():
+		give()
+		return nil, context.Cause(ctx)
 	}
 }
 

@@ -16,7 +16,9 @@ import (
 // begin makes the row of an attempt, and does in the same transaction what its method does at once.
 func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*PaidAction, error) {
 	if m.hasInvoice() && a.payer == nil {
-		leave, err := e.clients.enter(ctx, string(a.client), e.Hooks.Wait)
+		// The anonymous behind one address count each other's open invoices, one after the other (LockClient). They wait
+		// here and not inside their transactions: else the requests of one address could hold all database connections.
+		leave, err := e.clients.Take(ctx, string(a.client), e.Hooks.Wait)
 		if err != nil {
 			return nil, err
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
+	"github.com/a-seed-a7aed72f/holdfast/internal/share"
 )
 
 // Job is work to be done later. It carries ids, never a decision: the worker reads the rows again.
@@ -142,7 +143,7 @@ type Engine struct {
 	reads     *gather.Group[*reading]
 	follows   *gather.Group[*following]
 	preparing *preparing
-	clients   *clients
+	clients   *share.Shares // one transaction for each address of anonymous payers
 
 	lookUntil *atomic.Int64 // until then groups look at balances first; nanoseconds of Unix time
 }
@@ -172,8 +173,7 @@ func New(c Config) (*Engine, error) {
 		c.Hooks.Beside = InGoroutine
 	}
 	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{},
-		preparing: &preparing{of: map[int64]int{}}, lookUntil: new(atomic.Int64),
-		clients: &clients{lines: map[string]*clientLine{}}}
+		preparing: &preparing{of: map[int64]int{}}, lookUntil: new(atomic.Int64), clients: share.New(1)}
 	e.reads = gathering(e, readsAtOnce, readPatience, e.read)
 	e.follows = gathering(e, followsAtOnce, followPatience, e.followAll)
 	for _, d := range c.Actions {
