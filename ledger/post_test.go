@@ -339,28 +339,6 @@ func TestAccountsAreTakenInOrder(t *testing.T) {
 	}
 }
 
-// What accounts have received that do not exist stays as it is, for reconcile to tell of, and does not keep anything from
-// being folded that comes after it.
-func TestWhatNobodyReceivedHidesNothing(t *testing.T) {
-	t.Parallel()
-	b := open(t, 1)
-	account := ledger.UserSats(b.users[0])
-	if _, err := b.pool.Exec(t.Context(), `INSERT INTO balance_delta (account_id, msat) SELECT 160000 + 16 * (n % 2), 1 FROM generate_series(1, 300) AS n`); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.post(ledger.Transfer{From: ledger.Lightning, To: account, Msat: 5_000, Reason: "test"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.fold(); err != nil {
-		t.Fatal(err)
-	}
-	var folded, stay int64
-	if err := b.pool.QueryRow(t.Context(), `SELECT (SELECT balance FROM account WHERE id = $1), (SELECT count(*) FROM balance_delta)`, int64(account)).
-		Scan(&folded, &stay); err != nil || folded != 5_000 || stay != 300 {
-		t.Errorf("%d msat are folded in and %d deltas stay, want 5000 and 300; %v", folded, stay, err)
-	}
-}
-
 // What the code refuses, the database refuses too.
 func TestDatabaseGuardsTheBooks(t *testing.T) {
 	t.Parallel()

@@ -51,21 +51,6 @@ WITH locked AS (
 )
 UPDATE account SET balance = account.balance + sums.msat FROM sums WHERE account.id = sums.account_id;
 
--- name: FoldOldestKnown :execrows
--- As FoldOldest, past deltas of accounts that do not exist, which stay: it looks at the account of each delta. (As EXISTS
--- it would be planned to read all accounts.)
-WITH locked AS (
-    SELECT id FROM account
-    WHERE id = ANY (ARRAY(SELECT DISTINCT account_id FROM (SELECT account_id FROM balance_delta d
-        WHERE (SELECT known.id FROM account known WHERE known.id = d.account_id) IS NOT NULL ORDER BY d.id LIMIT @page) AS oldest))
-    ORDER BY id FOR NO KEY UPDATE
-), gone AS (
-    DELETE FROM balance_delta WHERE account_id = ANY (ARRAY(SELECT id FROM locked)) RETURNING account_id, msat
-), sums AS (
-    SELECT account_id, sum(msat)::bigint AS msat FROM gone GROUP BY account_id
-)
-UPDATE account SET balance = account.balance + sums.msat FROM sums WHERE account.id = sums.account_id;
-
 -- name: InsertPostings :exec
 -- An action of 0 is none.
 INSERT INTO posting (action_id, from_account, to_account, msat, reason, at)

@@ -209,30 +209,6 @@ func (q *Queries) FoldOldest(ctx context.Context, page int32) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
-const foldOldestKnown = `-- name: FoldOldestKnown :execrows
-WITH locked AS (
-    SELECT id FROM account
-    WHERE id = ANY (ARRAY(SELECT DISTINCT account_id FROM (SELECT account_id FROM balance_delta d
-        WHERE (SELECT known.id FROM account known WHERE known.id = d.account_id) IS NOT NULL ORDER BY d.id LIMIT $1) AS oldest))
-    ORDER BY id FOR NO KEY UPDATE
-), gone AS (
-    DELETE FROM balance_delta WHERE account_id = ANY (ARRAY(SELECT id FROM locked)) RETURNING account_id, msat
-), sums AS (
-    SELECT account_id, sum(msat)::bigint AS msat FROM gone GROUP BY account_id
-)
-UPDATE account SET balance = account.balance + sums.msat FROM sums WHERE account.id = sums.account_id
-`
-
-// As FoldOldest, past deltas of accounts that do not exist, which stay: it looks at the account of each delta. (As EXISTS
-// it would be planned to read all accounts.)
-func (q *Queries) FoldOldestKnown(ctx context.Context, page int32) (int64, error) {
-	result, err := q.db.Exec(ctx, foldOldestKnown, page)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const insertDeltas = `-- name: InsertDeltas :exec
 INSERT INTO balance_delta (account_id, msat) SELECT unnest($1::bigint[]), unnest($2::bigint[])
 `

@@ -45,18 +45,6 @@ func TestRowsAreLockedInTheOrderOfTheirList(t *testing.T) {
 				return err
 			},
 		},
-		"FoldOldestKnown": {
-			fill: `INSERT INTO account (id, balance) SELECT 16 * n + 1, 0 FROM generate_series(%d, 1, -1) AS n;
-				INSERT INTO balance_delta (account_id, msat) VALUES (1600001, 1);
-				INSERT INTO balance_delta (account_id, msat) SELECT id, 1 FROM account WHERE id > 16`,
-			rows: `SELECT id FROM account WHERE id = ANY ($1) ORDER BY id`,
-			give: `UPDATE account SET balance = balance + 1000 WHERE id = ANY ($1)`,
-			want: `SELECT balance = 1001 FROM account WHERE id = ANY ($1)`,
-			change: func(ctx context.Context, q *db.Queries) error {
-				_, err := q.FoldOldestKnown(ctx, 10_000)
-				return err
-			},
-		},
 		"FoldItems": {
 			fill: `ALTER TABLE item_count DROP CONSTRAINT item_count_item_id_fkey; -- of items that nobody has made
 				INSERT INTO item_count (item_id, listed, created_at) SELECT 16 * n + 1, true, now() FROM generate_series(%d, 1, -1) AS n;
