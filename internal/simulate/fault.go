@@ -76,6 +76,7 @@ var possible = map[place][]struct {
 	fault  Fault
 	weight int
 }{
+	beforeBegin:  {{processDies, 1}, {stalls, 2}},
 	inside:       {{processDies, 2}, {lostInside, 3}, {stalls, 1}},
 	beforeCommit: {{lostBefore, 4}, {lostAfter, 5}, {arrivesLate, 3}, {refusedSerialising, 3}, {processDies, 4}, {databaseRestarts, 1}, {stalls, 2}},
 	afterCommit:  {{processDies, 4}, {stalls, 2}},
@@ -85,7 +86,7 @@ var possible = map[place][]struct {
 }
 
 // rate is how likely faults are at each place, relative to the others.
-var rate = map[place]float64{inside: 0.05, beforeCommit: 1, afterCommit: 0.4, beforeCall: 0.8, afterCall: 0.8, following: 1}
+var rate = map[place]float64{beforeBegin: 0.1, inside: 0.05, beforeCommit: 1, afterCommit: 0.4, beforeCall: 0.8, afterCall: 0.8, following: 1}
 
 // mostFaults is after how many faults nothing more goes wrong in a seed: where everything fails, nothing happens.
 const mostFaults = 80
@@ -96,6 +97,9 @@ func (w *world) chooseFault(f *fiber, at place, what string) Fault {
 		return ""
 	}
 	chosen := w.aimedFault(f, at, what)
+	if f.lingers && at == afterCall && what == "TrackPayment" && w.chance.happens(0.3, f.name+" lingers", f.seen) {
+		chosen = stalls
+	}
 	if chosen == "" && w.chance.happens(w.plan.trouble*rate[at], f.name+" fault", f.seen) {
 		chosen = w.anyFault(f, at)
 	}

@@ -31,6 +31,7 @@ type fiber struct {
 	stalled bool
 	since   time.Duration // when it began to stall
 	over    bool          // its time is up, and its context has ended
+	lingers bool          // it often stands still once a node has told it of a payment
 	ended   bool
 	asking  atomic.Int32 // the backend that works for it; 0: none
 	aside   atomic.Bool

@@ -57,7 +57,7 @@ func (w *world) forget() {
 	after := w.hashes()
 	w.lost = map[string]bool{}
 	for h := range before {
-		w.lost[h] = !after[h]
+		w.lost[h] = after[h] < before[h]
 	}
 	w.jobs, w.states, w.open = w.backup.jobs, w.backup.states, w.backup.open
 	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
@@ -73,15 +73,16 @@ func (w *world) forget() {
 // forgot reports whether the database was restored.
 func (w *world) forgot() bool { return w.lost != nil }
 
-// hashes are those that the database knows, in hex.
-func (w *world) hashes() map[string]bool {
+// hashes are those that the database knows, in hex, and how often each: a withdrawal that failed may have been followed
+// by another one of the same invoice.
+func (w *world) hashes() map[string]int {
 	rows, err := w.database.queries().Hashes(w.ctx)
 	if err != nil {
 		panic(err)
 	}
-	known := map[string]bool{}
+	known := map[string]int{}
 	for _, r := range rows {
-		known[hex.EncodeToString(r)] = true
+		known[hex.EncodeToString(r)]++
 	}
 	return known
 }
@@ -104,6 +105,8 @@ func (w *world) checkForgotten() {
 		case a.direct != nil && sent > 0 && !taken && a.state != "PAID":
 			// Its receiver was paid, its payer's payment was lost, and the database knew of neither: it has failed.
 			w.lost[a.hash.String()] = true
+		case a.leaving != nil && sent > 0 && w.lost[a.hash.String()] && a.state != "PAID":
+			// It has failed, and what was paid was a later withdrawal, which is forgotten.
 		default:
 			w.model.mustAgree(a)
 		}

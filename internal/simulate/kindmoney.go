@@ -54,6 +54,14 @@ const (
 func withdrawArgs(w *world, r *request) any {
 	args := community.WithdrawArgs{MaxFeeSats: int64(r.draw % 40), Comment: fmt.Sprintf("act %d", r.id)}
 	outside := w.outside[r.draw%uint64(len(w.outside))]
+	if r.again {
+		from := w.outside[0]
+		if r.draw>>24%8 == 0 { // one that may be wrapped, or was
+			from = w.wallets.all[r.draw>>32%uint64(len(w.wallets.all))]
+		}
+		args.To = w.wallets.offerAgain(from, paidaction.Msat(r.sats(20)*1000), r.label).Bolt11
+		return args
+	}
 	switch r.draw >> 16 % 4 {
 	case 0:
 		args.To, args.Sats = fmt.Sprintf("%d@outside", outside.id), new(r.sats(20))

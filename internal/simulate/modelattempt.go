@@ -278,11 +278,15 @@ func (m *model) paidOut(a *attempt) (msat, fee int64) {
 	if msat == 0 {
 		return 0, 0
 	}
-	// Several attempts may have tried one hash; the last of them paid it.
+	// Several attempts may have tried one hash; one of them paid it.
 	for _, other := range m.attempts {
-		if other.hash == a.hash && other.id != a.id && other.state == "PAID" && a.state != "PAID" {
+		if other.hash != a.hash || other.id == a.id || other.state != "PAID" {
+			continue
+		}
+		if a.state != "PAID" {
 			return 0, 0
 		}
+		m.world.violate("paid twice", "actions %d and %d are both PAID, and their receiver was paid once", a.id, other.id)
 	}
 	for _, n := range m.world.nodes {
 		if sent, ok := n.Sent(a.hash); ok && sent.Present.Preimage != nil {

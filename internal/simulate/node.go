@@ -259,19 +259,18 @@ func (n remote) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(pa
 	if err != nil {
 		return err
 	}
-	return n.follow(ctx, first.Hash, over, on)
+	return n.follow(ctx, first, over, on)
 }
 
 // TrackPayment implements paidaction.SendingNode.
 func (n remote) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
-	err := n.call(ctx, "TrackPayment", n.unknown(h), func(ctx context.Context) error {
-		_, err := paidaction.PresentPayment(ctx, n.node, h)
-		return err
+	now, err := asked(ctx, n, "TrackPayment", n.unknown(h), func(ctx context.Context) (paidaction.PaymentUpdate, error) {
+		return paidaction.PresentPayment(ctx, n.node, h)
 	})
 	if err != nil {
 		return err
 	}
-	return n.follow(ctx, h, never, on)
+	return n.follow(ctx, now, never, on)
 }
 
 // unknown is what a node may temporarily say of a payment that it has. It must not deny a payment that can no longer be
@@ -283,15 +282,12 @@ func (n remote) unknown(h paidaction.Hash) error {
 	return paidaction.ErrPaymentNotFound
 }
 
-// follow passes on what the node says of a payment, now and whenever it changes, until the time for that is over.
-func (n remote) follow(ctx context.Context, h paidaction.Hash, over func() bool, on func(paidaction.PaymentUpdate) error) error {
-	f := fiberOf(ctx)
+// follow passes on what the node has said of a payment, and what it says whenever that changes, until the time for that is
+// over. What it has said may be old news: whoever was told may have stood still since.
+func (n remote) follow(ctx context.Context, now paidaction.PaymentUpdate, over func() bool, on func(paidaction.PaymentUpdate) error) error {
+	f, h := fiberOf(ctx), now.Hash
 	for {
-		sent, ok := n.node.Sent(h)
-		if !ok {
-			return simnode.ErrStreamLost
-		}
-		now := present(sent)
+		now = plain(now)
 		if err := on(now); err != nil || now.State != paidaction.PaymentInFlight {
 			return err
 		}
@@ -306,7 +302,7 @@ func (n remote) follow(ctx context.Context, h paidaction.Hash, over func() bool,
 		}
 		n.world.wait(ctx, f, func() bool {
 			sent, ok := n.node.Sent(h)
-			return ok && present(sent) == now && !n.world.away[n.name] && !over()
+			return ok && plain(sent.Present) == now && !n.world.away[n.name] && !over()
 		})
 		switch {
 		case f.dead():
@@ -318,12 +314,16 @@ func (n remote) follow(ctx context.Context, h paidaction.Hash, over func() bool,
 		case over():
 			return errOver
 		}
+		sent, ok := n.node.Sent(h)
+		if !ok {
+			return simnode.ErrStreamLost
+		}
+		now = sent.Present
 	}
 }
 
-// present is what a node says of a payment: only one that has ended has a reason.
-func present(s simnode.Sent) paidaction.PaymentUpdate {
-	u := s.Present
+// plain is what a node says of a payment: only one that has ended has a reason.
+func plain(u paidaction.PaymentUpdate) paidaction.PaymentUpdate {
 	if u.State == paidaction.PaymentInFlight {
 		u.Failure = ""
 	}

@@ -22,6 +22,7 @@ type plan struct {
 
 	territories []rental
 	aim         *aim // nil: none
+	again       bool // what failed is withdrawn again
 }
 
 // person is a user. The first one stands for the anonymous.
@@ -57,6 +58,7 @@ type act struct {
 	keyed  bool              // with an idempotency key: the request is repeated until it is answered
 	twice  bool              // asks twice at once
 	rush   bool              // asks the same process as the other acts of the rush
+	again  bool              // withdraws what was withdrawn before
 
 	pays     payment
 	cancels  time.Duration // after asking; 0: never; negative: that long before the invoice expires
@@ -123,6 +125,7 @@ func newPlan(seed uint64) *plan {
 	p.drawLoss()
 	p.takeAim()
 	p.drawRush()
+	p.drawAgain()
 	return p
 }
 

@@ -27,6 +27,7 @@ type purse struct {
 	owner    int64 // 0: no user's
 	receiver *simnode.Receiver
 	issued   map[paidaction.Hash]*issued
+	last     *issued // the newest
 }
 
 // issued is a receiver's invoice.
@@ -34,6 +35,7 @@ type issued struct {
 	simnode.Issued
 	amount paidaction.Msat
 	act    simnode.Act
+	offers int // how often it was offered again
 }
 
 func (ws *wallets) add(owner int64) *purse {
@@ -68,13 +70,19 @@ func (ws *wallets) issue(p *purse, amount paidaction.Msat, key string) *issued {
 	if ask.Truncate {
 		inv.amount -= inv.amount % 1000
 	}
-	p.issued[inv.Hash] = inv
-	if act == simnode.Holds || act == simnode.Splits || act == simnode.Unsteady {
+	p.issued[inv.Hash], p.last = inv, inv
+	ws.mayHang(p, inv, key, n)
+	return inv
+}
+
+// mayHang has a payment that a receiver lets hang end some time later.
+func (ws *wallets) mayHang(p *purse, inv *issued, key string, n int) {
+	w := ws.world
+	if inv.act == simnode.Holds || inv.act == simnode.Splits || inv.act == simnode.Unsteady {
 		later := w.chance.between(time.Second, 5*time.Minute, key+" resolves", n)
-		gives := w.chance.happens(0.6, key+" gives", n) || act == simnode.Splits
+		gives := w.chance.happens(0.6, key+" gives", n) || inv.act == simnode.Splits
 		w.queue.add(w.tick+later, func() { ws.resolve(p, inv, gives) })
 	}
-	return inv
 }
 
 // resolve ends a payment that a receiver has let hang.
@@ -165,7 +173,11 @@ func (ws *wallets) ask(ctx context.Context, p *purse, amount paidaction.Msat) (s
 	case callFails:
 		return "", simnode.ErrUnavailable
 	}
-	inv := ws.issue(p, amount, f.name)
+	give := ws.issue
+	if w := ws.world; w.plan.again && w.chance.happens(0.2, f.name+" offers again", f.seen) {
+		give = ws.offerAgain
+	}
+	inv := give(p, amount, f.name)
 	switch f.yield(afterCall, "a wallet") {
 	case died:
 		return "", errDead

@@ -373,6 +373,9 @@ func (w *world) happened(f *fiber, tx *written) {
 	if tx.relay {
 		w.relaySoon(f)
 	}
+	if slices.Contains(tx.names, "ClaimRelay") {
+		w.claimed(f)
+	}
 	w.lookAfter(tx)
 	if tx.takes != 0 {
 		w.hurry(f.name+" takes", w.model.hashes[tx.takes])

@@ -113,5 +113,5 @@ INSERT INTO river_job (kind, args, max_attempts) VALUES (@kind, jsonb_build_obje
 DELETE FROM river_job WHERE id = $1;
 
 -- name: Hashes :many
--- Every hash that is recorded.
-SELECT payment_hash FROM invoice UNION SELECT payment_hash FROM relay_payment;
+-- Every hash that is recorded, once for each withdrawal of it.
+SELECT payment_hash FROM invoice UNION ALL SELECT payment_hash FROM relay_payment WHERE payer_id IS NOT NULL;

@@ -286,10 +286,10 @@ func (q *Queries) FoundTerritory(ctx context.Context, arg FoundTerritoryParams) 
 }
 
 const hashes = `-- name: Hashes :many
-SELECT payment_hash FROM invoice UNION SELECT payment_hash FROM relay_payment
+SELECT payment_hash FROM invoice UNION ALL SELECT payment_hash FROM relay_payment WHERE payer_id IS NOT NULL
 `
 
-// Every hash that is recorded.
+// Every hash that is recorded, once for each withdrawal of it.
 func (q *Queries) Hashes(ctx context.Context) ([][]byte, error) {
 	rows, err := q.db.Query(ctx, hashes)
 	if err != nil {
