@@ -184,13 +184,7 @@ func TestAPaymentThatIsBeingClaimedHoldsUpNoOther(t *testing.T) {
 
 // A payment that failed is made again, and lost on its way to the node: what that shows then is the first, which is no word of the second.
 func TestAFailureFromBeforeTheSendIsNoWordOfWhatWasLost(t *testing.T) {
-	b := setup(t).rich(200)
-	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
-	stop := b.Run(b.Relay)
-	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
-	stop()
-	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
-	again := b.withdraw(inv.Bolt11)
+	b, inv, again := withdrawnAgain(t, simnode.Pays)
 	b.Node.FailBefore(simnode.MethodPay, 1)
 	if sent, err := b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance); err != nil || !sent {
 		t.Fatal(sent, err)

@@ -11,6 +11,19 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
+// withdrawnAgain is an invoice whose first withdrawal its receiver refused, with the second one begun and sent by nobody
+// yet. To that the receiver does what is said.
+func withdrawnAgain(t *testing.T, act simnode.Act) (b *bundle, inv simnode.Issued, again *paidaction.PaidAction) {
+	t.Helper()
+	b = setup(t).rich(200)
+	inv = b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	stop := b.Run(b.Relay)
+	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
+	stop()
+	b.wallet.Receiver.Change(inv.Hash, act)
+	return b, inv, b.withdraw(inv.Bolt11)
+}
+
 // Spec 05.16e: an invoice was withdrawn, failed, and is withdrawn again. The node is restored from a backup of between the two: what it
 // says of the first payment is not believed of the second.
 func TestAFailureFromBeforeTheClaimIsNotBelieved(t *testing.T) {
@@ -39,13 +52,7 @@ func TestAFailureFromBeforeTheClaimIsNotBelieved(t *testing.T) {
 
 // The same while its worker has not sent it yet, nor noted what failed before: an auditor who looks then takes nothing from that.
 func TestAFailureFromBeforeTheSendIsNotBelieved(t *testing.T) {
-	b := setup(t).rich(200)
-	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
-	stop := b.Run(b.Relay)
-	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
-	stop()
-	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
-	again := b.withdraw(inv.Bolt11)
+	b, inv, again := withdrawnAgain(t, simnode.Pays)
 	stopped, goOn := make(chan struct{}), make(chan struct{})
 	b.Node.Before(simnode.MethodTrack, func(paidaction.Hash) { close(stopped); <-goOn })
 	var worker sync.WaitGroup
@@ -64,13 +71,7 @@ func TestAFailureFromBeforeTheSendIsNotBelieved(t *testing.T) {
 // The same where an auditor stands still between the node's answer and what follows from it, while the worker notes what failed before, and
 // sends: by then the send would be over, but the answer is from before it.
 func TestAFailureThatWasHeardBeforeTheSendIsNotBelieved(t *testing.T) {
-	b := setup(t).rich(200)
-	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
-	stop := b.Run(b.Relay)
-	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
-	stop()
-	b.wallet.Receiver.Change(inv.Hash, simnode.Holds)
-	again := b.withdraw(inv.Bolt11)
+	b, inv, again := withdrawnAgain(t, simnode.Holds)
 	pause := func() (stopped, goOn chan struct{}, hook func(paidaction.Hash)) {
 		stopped, goOn = make(chan struct{}), make(chan struct{})
 		return stopped, goOn, func(paidaction.Hash) { close(stopped); <-goOn }
@@ -111,13 +112,7 @@ func TestAFailureThatWasHeardBeforeTheSendIsNotBelieved(t *testing.T) {
 // An auditor who looks before the send sees the payment that failed before. That is no word of this one: when the send does not arrive, the
 // node has lost nothing, and is given it again.
 func TestAFailureFromBeforeTheSendShowsNoPayment(t *testing.T) {
-	b := setup(t).rich(200)
-	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
-	stop := b.Run(b.Relay)
-	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
-	stop()
-	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
-	again := b.withdraw(inv.Bolt11)
+	b, inv, again := withdrawnAgain(t, simnode.Pays)
 	b.Node.Before(simnode.MethodTrack, func(paidaction.Hash) { b.rounds(1) })
 	working, stopWorking := context.WithCancel(b.Ctx)
 	b.Node.Before(simnode.MethodPay, func(paidaction.Hash) { stopWorking() }) // the process dies, and nothing is sent
