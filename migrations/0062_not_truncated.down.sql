@@ -56,7 +56,7 @@ DECLARE
 BEGIN
     FOREACH family IN ARRAY ARRAY['posting', 'action_history'] LOOP
         FOR part IN SELECT relid FROM pg_partition_tree(family::regclass) LOOP
-            EXECUTE format('DROP TRIGGER %I ON %s', family || '_not_truncated', part);
+            EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', family || '_not_truncated', part);
         END LOOP;
     END LOOP;
 END $$;

@@ -58,7 +58,8 @@ BEGIN
     FOREACH family IN ARRAY ARRAY['action_history', 'posting'] LOOP
         part := family || '_' || first_one;
         EXECUTE format('ALTER TABLE %I DETACH PARTITION %I', family, part);
-        EXECUTE format('DROP TRIGGER %I ON %I', family || '_not_truncated', part);
+        -- A partition that a process of before has made meanwhile, or an operator has attached again, has none.
+        EXECUTE format('DROP TRIGGER IF EXISTS %I ON %I', family || '_not_truncated', part);
         FOR key IN SELECT conname FROM pg_constraint WHERE conrelid = part::regclass AND contype = 'f' LOOP
             EXECUTE format('ALTER TABLE %I DROP CONSTRAINT %I', part, key);
         END LOOP;

@@ -135,3 +135,17 @@ func TestTheWayDownNeedsWhatIsArchived(t *testing.T) {
 		t.Error("it was taken back by half")
 	}
 }
+
+// A partition that was made or attached without the trigger that refuses TRUNCATE is archived like any other, and the way
+// down takes it as it is.
+func TestAPartitionWithoutItsTriggerIsArchived(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	do(t, pool, `DROP TRIGGER posting_not_truncated ON posting_1`,
+		`UPDATE action_range SET archived_at = '2026-01-03', steps = 0, postings = 0 WHERE first_action = 1`, `SELECT detach_action_range(1)`)
+	if there := one(t, pool, `SELECT to_regclass('archive.posting_1') IS NOT NULL AND to_regclass('archive.action_history_1') IS NOT NULL`); there != "true" {
+		t.Error("the range is not archived")
+	}
+	do(t, pool, `DROP TRIGGER posting_not_truncated ON posting_rest`)
+	downTo(t, pool.Config().ConnString(), 61)
+}
