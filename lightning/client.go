@@ -23,6 +23,7 @@ type Client struct {
 	conn     *grpc.ClientConn
 	macaroon macaroonCredentials
 	silence  silence
+	known    known
 
 	main     mainRPC
 	invoices invoicesRPC

@@ -39,6 +39,38 @@ func request(seed byte, hold bool) paidaction.InvoiceRequest {
 	}
 }
 
+// Of what is asked again and again, the chain may be a moment old; who the node is may not. A failure is nobody's answer.
+func TestOnlyTheChainIsKnownForAMoment(t *testing.T) {
+	t.Parallel()
+	c, _, node := fixture(t)
+	node.SetAway(true)
+	if _, err := c.Chain(t.Context()); !errors.Is(err, lightning.ErrUnreachable) {
+		t.Fatal(err)
+	}
+	node.SetAway(false)
+	var chain paidaction.Chain
+	if err := eventually(t, func() (err error) { chain, err = c.Chain(t.Context()); return err }); err != nil || !chain.Synced {
+		t.Fatalf("%+v, %v", chain, err)
+	}
+	node.SetAway(true)
+	if again, err := c.Chain(t.Context()); err != nil || again != chain {
+		t.Errorf("a moment later: %+v, %v", again, err)
+	}
+	if _, err := c.PublicKey(t.Context()); !errors.Is(err, lightning.ErrUnreachable) {
+		t.Errorf("nobody asked who the node is: %v", err)
+	}
+	err := eventually(t, func() error {
+		_, err := c.Chain(t.Context())
+		if err == nil {
+			return lightning.ErrUnreachable // not yet: the answer is still good
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAnInvoiceDescribedByAHash(t *testing.T) {
 	t.Parallel()
 	c, _, _ := fixture(t)

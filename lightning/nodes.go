@@ -106,12 +106,12 @@ func (ns *Nodes) probe(ctx context.Context, n *pooled) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	chain, err := n.client.Chain(limited)
+	info, err := n.client.Info(limited)
 	if ctx.Err() != nil {
 		return ctx.Err() // the caller gave up: that says nothing about the node
 	}
-	if err == nil && !chain.Synced {
-		err = fmt.Errorf("lightning node %s is behind the chain, at height %d", n.client.Name(), chain.Height)
+	if err == nil && !info.Synced {
+		err = fmt.Errorf("lightning node %s is behind the chain, at height %d", n.client.Name(), info.Height)
 	}
 	n.asked, n.err = ns.now(), err
 	return err

@@ -122,6 +122,9 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 		return Waiting, nil
 	}
 	moved, err := e.take(ctx, pa, step, found)
+	if step.Effect == ClaimForward {
+		err = accepted(err)
+	}
 	if err != nil && (step.Effect == PerformAction || step.Effect == ClaimForward) && !IsPassing(err) && !found.taken {
 		// The payment is held and the action cannot be performed. The transaction has left nothing behind, and the
 		// money goes back (spec 01 §1.5).

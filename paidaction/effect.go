@@ -14,7 +14,7 @@ import (
 )
 
 // apply does a step's effect inside the transaction that moves the state.
-func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.PaidAction, step Step, found finding, now time.Time) error {
+func (e *Engine) apply(ctx context.Context, q *db.Queries, pg *db.Transaction, row db.PaidAction, step Step, found finding, now time.Time) error {
 	if step.Effect == Nothing {
 		return nil
 	}
@@ -28,7 +28,7 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.Pai
 	case PerformAction:
 		return e.performHeld(ctx, def, tx, row, found)
 	case ClaimForward:
-		return e.performAndClaim(ctx, def, tx, row, found)
+		return e.performAndClaim(ctx, pg, def, tx, row, found)
 	case StorePreimage:
 		return storePreimages(ctx, q, now, known{row.ID, found.outcome.Preimage})
 	case BookAndFinish, BookLoss:
@@ -47,7 +47,7 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg pgx.Tx, row db.Pai
 }
 
 // finish books the money of a paid action, in the way of its flow.
-func (e *Engine) finish(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
+func (e *Engine) finish(ctx context.Context, q *db.Queries, pg *db.Transaction, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
 	tx.Cost = Msat(row.CostMsat)
 	if step.When == WrittenOff {
 		if err := noteWriteOff(ctx, tx, found.reason); err != nil {

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -103,7 +102,7 @@ func storeInner(ctx context.Context, q *db.Queries, action int64, f *Forward) er
 
 // performAndClaim is the step to FORWARDING. An anonymous payer's action is performed now; a known payer's was
 // performed before.
-func (e *Engine) performAndClaim(ctx context.Context, def Definition, tx *Tx, row db.PaidAction, found finding) error {
+func (e *Engine) performAndClaim(ctx context.Context, pg *db.Transaction, def Definition, tx *Tx, row db.PaidAction, found finding) error {
 	tx.Cost = Msat(row.CostMsat)
 	if row.Result == nil {
 		if err := e.performHeld(ctx, def, tx, row, found); err != nil {
@@ -112,24 +111,37 @@ func (e *Engine) performAndClaim(ctx context.Context, def Definition, tx *Tx, ro
 	} else if err := tx.DB.SetReceived(ctx, db.SetReceivedParams{ActionID: row.ID, ReceivedMsat: new(int64(found.received))}); err != nil {
 		return fmt.Errorf("store what was received: %w", err)
 	}
-	crowded, err := e.claimForwards(ctx, tx.DB, tx.Now, tx.Action)
+	asked, err := askForwards(ctx, tx.DB, pg, tx.Now, tx.Action)
+	if err != nil {
+		return err
+	}
+	crowded, err := e.claimForwards(ctx, tx.DB, asked, tx.Now, tx.Action)
 	if len(crowded) > 0 {
 		return Errorf(CodeReceiverBusy, "Too many payments to this receiver are under way. Your payment goes back to you; try again later.")
 	}
 	return err
 }
 
-// claimForwards puts the payments to the receivers of these actions into the pipeline, now that their payers' are held.
-// It bounds what one receiver has under way: receivers could let payments hang, and with them the payers' money and our
-// channels. Actions beyond the bound are returned and not put into the pipeline.
-func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, now time.Time, actions ...int64) (crowded []int64, err error) {
+// asking returns the answer to what was asked in a transaction (db.Transaction.NextActions).
+type asking[T any] func(context.Context) ([]T, error)
+
+// askForwards locks the receivers of these actions, whose rows are locked before, and asks what claimForwards needs.
+func askForwards(ctx context.Context, q *db.Queries, pg *db.Transaction, now time.Time, actions ...int64) (asking[db.ForwardsToClaimRow], error) {
 	if err := q.LockReceivers(ctx, actions); err != nil {
 		return nil, fmt.Errorf("lock the receivers: %w", err)
 	}
-	inners, err := q.ForwardsToClaim(ctx, db.ForwardsToClaimParams{ActionIds: actions, At: now})
+	return pg.ForwardsToClaim(db.ForwardsToClaimParams{ActionIds: actions, At: now}), nil
+}
+
+// claimForwards puts the payments to the receivers of these actions into the pipeline, now that their payers' are held.
+// It bounds what one receiver has under way: receivers could let payments hang, and with them the payers' money and our
+// channels. Actions beyond the bound are returned and not put into the pipeline. More actions may have been asked about.
+func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, asked asking[db.ForwardsToClaimRow], now time.Time, actions ...int64) (crowded []int64, err error) {
+	inners, err := asked(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the receivers' invoices, and what is under way: %w", err)
 	}
+	inners = slices.DeleteFunc(slices.Clone(inners), func(r db.ForwardsToClaimRow) bool { return !slices.Contains(actions, r.ActionID) })
 	if len(inners) != len(actions) {
 		return nil, fmt.Errorf("%d of %d wrapped invoices have one inside", len(inners), len(actions))
 	}
@@ -146,14 +158,20 @@ func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, now time.Time
 		added[inner.ReceiverID] = more
 	}
 	actions = slices.DeleteFunc(slices.Clone(actions), func(id int64) bool { return slices.Contains(crowded, id) })
-	n, err := q.AcceptForwards(ctx, db.AcceptForwardsParams{ActionIds: actions, At: now})
-	if err != nil {
+	if err := q.AcceptForwards(ctx, db.AcceptForwardsParams{ActionIds: actions, At: now}); err != nil {
 		return nil, fmt.Errorf("put the payments into the pipeline: %w", err)
 	}
-	if n != int64(len(actions)) {
-		return nil, Errorf(CodeDuplicate, "This invoice was already paid. Your payment goes back to you.")
-	}
 	return crowded, nil
+}
+
+// accepted turns the failure of a step whose AcceptForwards met a payment of the same hash into the refusal that it
+// stands for. Nobody waits for that statement: it fails the transaction at whatever this waits for next.
+func accepted(err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == "23505" && pg.TableName == "relay_payment" {
+		return Errorf(CodeDuplicate, "This invoice was already paid. Your payment goes back to you.")
+	}
+	return err
 }
 
 // takeIncoming settles the payer's payment with the receiver's preimage. It keeps no margin of blocks and accepts a
@@ -216,9 +234,33 @@ type forwarded struct {
 	outcome Outcome
 }
 
-// accountForwards sets aside the amount and the budget of each forward, out of what its payer paid. Where the whole
-// cost is known it is booked as spent; for the others finishForward does that later.
-func accountForwards(ctx context.Context, q *db.Queries, now time.Time, forwards ...forwarded) error {
+// setAside sets aside the amount and the budget of each forward, out of what its payer paid. More actions may have been
+// asked about.
+func setAside(ctx context.Context, asked asking[db.InnerInvoice], forwards ...forwarded) error {
+	inners, err := asked(ctx)
+	if err != nil {
+		return fmt.Errorf("read the receivers' invoices: %w", err)
+	}
+	byAction := make(map[int64]db.InnerInvoice, len(inners))
+	for _, inner := range inners {
+		byAction[inner.ActionID] = inner
+	}
+	for _, f := range forwards {
+		inner, known := byAction[f.tx.Action]
+		if !known {
+			return fmt.Errorf("the wrapped invoice of action %d has none inside", f.tx.Action)
+		}
+		f.tx.Forward = forwardOf(inner)
+		if err := f.tx.Pay(ledger.RoutingSats, f.tx.Forward.Amount+f.tx.Forward.Budget, "set aside for the forward"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// completeForwards completes the forwards whose whole cost is known, and says afterwards what they have cost, which is
+// booked as spent out of what was set aside. For the others finishForward does that later.
+func completeForwards(pg *db.Transaction, now time.Time, forwards ...forwarded) (spent func(context.Context) error) {
 	byAction := make(map[int64]forwarded, len(forwards))
 	final := db.RelaysCompletedParams{At: now}
 	for _, f := range forwards {
@@ -227,47 +269,36 @@ func accountForwards(ctx context.Context, q *db.Queries, now time.Time, forwards
 			final.ActionIds, final.Fees = append(final.ActionIds, f.tx.Action), append(final.Fees, int64(f.outcome.Fee))
 		}
 	}
-	if len(final.ActionIds) > 0 {
-		completed, err := q.RelaysCompleted(ctx, final)
+	if len(final.ActionIds) == 0 {
+		return func(context.Context) error { return nil }
+	}
+	asked := pg.RelaysCompleted(final)
+	return func(ctx context.Context) error {
+		completed, err := asked(ctx)
 		if err != nil {
 			return fmt.Errorf("complete the outgoing payments: %w", err)
 		}
 		for _, row := range completed {
 			f := byAction[row.ActionID]
-			delete(byAction, row.ActionID)
 			f.tx.spent = paidOut(row, f.outcome, ledger.RewardSats)
-			f.tx.Forward = &Forward{Receiver: *row.ReceiverID, Wallet: *row.WalletID, Bolt11: row.Bolt11, Amount: Msat(row.AmountMsat),
-				Budget: Msat(row.BudgetMsat), FinalCLTV: uint32(row.FinalCltv), Expires: row.ExpiresAt}
 		}
+		return nil
 	}
-	if len(byAction) > 0 {
-		inners, err := q.GetInners(ctx, slices.Collect(maps.Keys(byAction)))
-		if err != nil {
-			return fmt.Errorf("read the receivers' invoices: %w", err)
-		}
-		if len(inners) != len(byAction) {
-			return fmt.Errorf("%d of %d wrapped invoices have one inside", len(inners), len(byAction))
-		}
-		for _, inner := range inners {
-			byAction[inner.ActionID].tx.Forward = forwardOf(inner)
-		}
-	}
-	for _, f := range forwards {
-		if err := f.tx.Pay(ledger.RoutingSats, f.tx.Forward.Amount+f.tx.Forward.Budget, "set aside for the forward"); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // bookForward makes a wrapped action count: our node has paid the receiver. If the payer's payment was lost, we bear
 // the whole loss: the receiver and others keep what they have earned.
-func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
+func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg *db.Transaction, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
 	received := found.received
 	if step.Effect == BookLoss {
 		tx.source, received = ledger.LossSats, tx.Cost
 	}
-	if err := accountForwards(ctx, q, tx.Now, forwarded{tx, found.outcome}); err != nil {
+	forward := forwarded{tx, found.outcome}
+	spent := completeForwards(pg, tx.Now, forward)
+	if err := setAside(ctx, pg.GetInners([]int64{tx.Action}), forward); err != nil {
+		return err
+	}
+	if err := spent(ctx); err != nil {
 		return err
 	}
 	return e.book(ctx, q, pg, def, tx, row.Args, row.Result, received)

@@ -50,15 +50,26 @@ func (e *Engine) moveTogether(ctx context.Context, def Definition, step Step, me
 	var moved []*member
 	err := e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) error {
 		now := e.now()
+		rows := pg.LockActions(actionsOf(members))
+		var forwards asking[db.ForwardsToClaimRow]
+		var inners asking[db.InnerInvoice]
 		var err error
-		if moved, err = lockTogether(ctx, q, step, members, now); err != nil || len(moved) == 0 {
+		switch { // what the step needs comes with the rows
+		case step.Effect == ClaimForward:
+			if forwards, err = askForwards(ctx, q, pg, now, actionsOf(members)...); err != nil {
+				return err
+			}
+		case step.Effect == BookAndFinish && step.Flow == FlowWrapped:
+			inners = pg.GetInners(actionsOf(members))
+		}
+		if moved, err = lockTogether(ctx, q, rows, step, members, now); err != nil || len(moved) == 0 {
 			return err
 		}
 		switch step.Effect {
 		case PerformAction:
 			moved, err = performTogether(ctx, q, def, now, moved)
 		case ClaimForward:
-			moved, err = e.claimTogether(ctx, q, now, moved)
+			moved, err = e.claimTogether(ctx, q, forwards, now, moved)
 		case StorePreimage:
 			err = storePreimagesTogether(ctx, q, now, moved)
 		}
@@ -71,12 +82,16 @@ func (e *Engine) moveTogether(ctx context.Context, def Definition, step Step, me
 		if step.Effect != BookAndFinish {
 			return e.storeCalls(ctx, pg, step, true, now, actionsOf(moved)...)
 		}
-		if step.Flow == FlowWrapped {
-			if err := accountForwards(ctx, q, now, forwardsOf(moved)...); err != nil {
+		spent := completeForwards(pg, now, forwardsOf(moved)...)
+		if inners != nil {
+			if err := setAside(ctx, inners, forwardsOf(moved)...); err != nil {
 				return err
 			}
 		}
 		if err := def.onPaidTogether(ctx, q, now, moved); err != nil {
+			return err
+		}
+		if err := spent(ctx); err != nil {
 			return err
 		}
 		return e.bookTogether(ctx, q, pg, def, now, moved, ledger.PostAll)
@@ -101,8 +116,8 @@ func actionsOf(members []*member) []int64 {
 
 // lockTogether locks the rows of all members in the order of their ids, so that no two groups deadlock. It returns the
 // members that are still in the step's first state.
-func lockTogether(ctx context.Context, q *db.Queries, step Step, members []*member, now time.Time) (still []*member, err error) {
-	rows, err := q.LockActions(ctx, actionsOf(members))
+func lockTogether(ctx context.Context, q *db.Queries, locked asking[db.PaidAction], step Step, members []*member, now time.Time) (still []*member, err error) {
+	rows, err := locked(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("lock the actions: %w", err)
 	}
@@ -166,7 +181,7 @@ func (e *Engine) setTogether(ctx context.Context, q *db.Queries, step Step, now 
 
 // claimTogether is the step to FORWARDING. Actions that are not performed yet, or whose receiver has too much under
 // way, are done by themselves.
-func (e *Engine) claimTogether(ctx context.Context, q *db.Queries, now time.Time, members []*member) ([]*member, error) {
+func (e *Engine) claimTogether(ctx context.Context, q *db.Queries, asked asking[db.ForwardsToClaimRow], now time.Time, members []*member) ([]*member, error) {
 	for _, m := range members {
 		if m.result == nil {
 			m.err = errApart
@@ -175,7 +190,7 @@ func (e *Engine) claimTogether(ctx context.Context, q *db.Queries, now time.Time
 	if members = standing(members); len(members) == 0 {
 		return nil, nil
 	}
-	crowded, err := e.claimForwards(ctx, q, now, actionsOf(members)...)
+	crowded, err := e.claimForwards(ctx, q, asked, now, actionsOf(members)...)
 	if err != nil {
 		return nil, err
 	}

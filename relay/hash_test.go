@@ -30,3 +30,34 @@ func TestWhatHasJustBeenWrappedIsNotWithdrawn(t *testing.T) {
 	b.WantBalance(ledger.UserSats(b.payer), 100_000)
 	b.wantSound()
 }
+
+// What is to be forwarded is in the pipeline already, for a withdrawal, although nothing lets that happen: the payer gets
+// their payment back, whether the step is taken alone or together with others.
+func TestWhatIsInThePipelineIsNotForwardedToo(t *testing.T) {
+	for name, take := range map[string]func(b *bundle, action int64) error{
+		"alone":    func(b *bundle, action int64) error { _, err := b.Engine.Advance(b.Ctx, action); return err },
+		"together": func(b *bundle, action int64) error { _, err := b.Engine.Drive(b.Ctx, action); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t).rich(100)
+			pa, other := b.zap(), b.withdraw(b.issue(simnode.Ask{Amount: 50_000}).Bolt11)
+			if _, err := b.Pool.Exec(b.Ctx, `UPDATE relay_payment SET payment_hash = $2 WHERE action_id = $1`, other.ID, pa.Invoice.Hash[:]); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := take(b, pa.ID); err != nil {
+				t.Fatal(err)
+			}
+			b.Advance(pa.ID)
+			if failed := b.WantState(pa.ID, paidaction.Failed); failed.Failure.Code != paidaction.CodeDuplicate {
+				t.Errorf("the payer is told %v", failed.Failure)
+			}
+			b.wantOuter(pa, paidaction.InvoiceCanceled)
+			if n := b.Count(`SELECT count(*) FROM relay_payment WHERE action_id = $1`, pa.ID); n != 0 {
+				t.Error("it is in the pipeline twice")
+			}
+		})
+	}
+}

@@ -493,9 +493,6 @@ func TestASendingNodeIsNotBlamedForUs(t *testing.T) {
 		"it stood still before it sent": func(b *bundle, _ *relay.Config, _ func()) {
 			b.Node.Before(simnode.MethodDecode, func(paidaction.Hash) { b.Clock.Advance(over) })
 		},
-		"the database does not tell what the payer agreed to": func(b *bundle, c *relay.Config, _ func()) {
-			c.Pool = b.without("-- name: ForwardToSend ")
-		},
 		"the database does not tell the claims": func(b *bundle, c *relay.Config, _ func()) {
 			if b.Count(`WITH pinned AS (UPDATE relay_payment SET node = 'one' RETURNING 1) SELECT count(*) FROM pinned`) != 1 {
 				t.Error("nothing is claimed for a node that may have it already")

@@ -400,7 +400,6 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 	var inner paidaction.Bolt11
 	var chain paidaction.Chain
 	var held paidaction.NodeInvoice
-	var agreed db.ForwardToSendRow
 	err := r.together(func() (err error) {
 		if inner, err = c.node.DecodeInvoice(ctx, c.row.Bolt11); err != nil {
 			return fmt.Errorf("read the invoice again: %w", err)
@@ -415,11 +414,7 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 		if !forward {
 			return nil
 		}
-		agreed, err = db.New(r.Pool).ForwardToSend(ctx, db.ForwardToSendParams{ActionID: c.row.ActionID, Names: r.Nodes.Ours()})
-		if err != nil {
-			return fmt.Errorf("%w: read the action: %w", errElsewhere, err)
-		}
-		if held, err = r.outer(ctx, c.row, agreed.Node); err != nil {
+		if held, err = r.outer(ctx, c.row, c.issuer); err != nil {
 			return fmt.Errorf("%w: %w", errElsewhere, err)
 		}
 		return nil
@@ -440,8 +435,8 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 	}
 	// Whether the hash is used elsewhere needs no look here: no other payment of ours can have it, and the nodes are
 	// asked for it at the same time (send).
-	request, err = r.Rules.Forward(c.row.Bolt11, wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: paidaction.Msat(agreed.CostMsat),
-		Own: slices.Contains(agreed.Keys, inner.Destination), Now: r.now(), Chain: chain, Held: held, OuterCLTV: uint32(agreed.CltvDelta),
+	request, err = r.Rules.Forward(c.row.Bolt11, wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: c.cost,
+		Own: slices.Contains(c.ours, inner.Destination), Now: r.now(), Chain: chain, Held: held, OuterCLTV: c.outerCLTV,
 		Budget: request.FeeLimit})
 	return request, r.counted(err)
 }

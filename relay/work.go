@@ -108,6 +108,11 @@ type claim struct {
 	// pinned: an earlier claim on this node may have sent the payment without a record. The payment cannot be given up
 	// before its invoice has expired.
 	pinned bool
+	// Of a forward: what was agreed on with its payer, and the keys that our nodes are known by.
+	cost      paidaction.Msat
+	outerCLTV uint32
+	issuer    string // the node that issued the payer's invoice
+	ours      []string
 
 	released sync.Once
 	done     bool // the action has ended, and nothing is left to do for it
@@ -255,7 +260,7 @@ func (r *Relay) claimOf(ctx context.Context, c *claim, sendable paidaction.Msat,
 	err := db.Alone(ctx, r.Pool, func(q *db.Queries) (err error) {
 		claimed, err = q.ClaimRelay(ctx, db.ClaimRelayParams{Node: &a.Node, NodeKey: a.NodeKey, Fence: a.Fence, Sendable: int64(min(sendable, r.most(a.Node))),
 			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil, Forwards: of.forwards, Withdrawals: of.withdrawals, Since: r.since(a.ClaimedAt),
-			ByAge: byAge, WaitingSince: a.ClaimedAt.Add(-waitsLong)})
+			ByAge: byAge, WaitingSince: a.ClaimedAt.Add(-waitsLong), Names: r.Nodes.Ours()})
 		return err
 	})
 	if err != nil {
@@ -264,6 +269,7 @@ func (r *Relay) claimOf(ctx context.Context, c *claim, sendable paidaction.Msat,
 	of.order.claimed(byAge)
 	a.ID, a.PaymentID = claimed.AttemptID, claimed.RelayPayment.ID
 	c.row, c.pinned = claimed.RelayPayment, claimed.Pinned
+	c.cost, c.outerCLTV, c.issuer, c.ours = paidaction.Msat(claimed.CostMsat), uint32(claimed.CltvDelta), claimed.Issuer, claimed.Keys
 	return nil
 }
 

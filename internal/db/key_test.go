@@ -118,10 +118,8 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 			_, err := q.ActionsByHash(ctx, [][]byte{{1}})
 			return err
 		}, "paid_action_pkey"},
-		"AcceptForwards": {func() error {
-			_, err := q.AcceptForwards(ctx, db.AcceptForwardsParams{ActionIds: []int64{1}, At: now})
-			return err
-		}, "inner_invoice_pkey"},
+		"AcceptForwards": {func() error { return q.AcceptForwards(ctx, db.AcceptForwardsParams{ActionIds: []int64{1}, At: now}) },
+			"inner_invoice_pkey"},
 		"LockReceivers": {func() error { return q.LockReceivers(ctx, []int64{1}) }, "inner_invoice_pkey"},
 		"ForwardsToClaim": {func() error {
 			_, err := q.ForwardsToClaim(ctx, db.ForwardsToClaimParams{ActionIds: []int64{1}, At: now})

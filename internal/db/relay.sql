@@ -37,14 +37,13 @@ INSERT INTO relay_payment (action_id, payer_id, payment_hash, bolt11, amount_msa
 VALUES (@action_id, @payer_id, @payment_hash, @bolt11, @amount_msat, @budget_msat, @final_cltv, @expires_at, @at, @at)
 ON CONFLICT DO NOTHING;
 
--- name: AcceptForwards :execrows
--- As AcceptRelay, for the receivers' invoices of these actions.
+-- name: AcceptForwards :exec
+-- As AcceptRelay, for the receivers' invoices of these actions. It fails if a hash is in the pipeline, or was paid.
 INSERT INTO relay_payment (action_id, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at,
     created_at, changed_at)
 SELECT i.action_id, invoice.payment_hash, i.bolt11, i.receiver_id, i.wallet_id, i.amount_msat, i.budget_msat, i.final_cltv, i.expires_at,
     @at::timestamptz, @at
-FROM inner_invoice i JOIN invoice ON invoice.action_id = i.action_id WHERE i.action_id = ANY(@action_ids::bigint[]) ORDER BY i.action_id
-ON CONFLICT DO NOTHING;
+FROM inner_invoice i JOIN invoice ON invoice.action_id = i.action_id WHERE i.action_id = ANY(@action_ids::bigint[]) ORDER BY i.action_id;
 
 -- name: AcceptInside :execrows
 -- As AcceptRelay, for what is paid inside: no node ever pays it; the node that issued the invoice is only told to
@@ -135,6 +134,7 @@ WHERE p.payer_id = @payer_id::bigint AND p.stage IN ('incoming', 'in_work', 'pen
 -- place at the node: those claimed there after the given moment that are not paid, given up or put back. They are counted
 -- once, and only if the scan meets a withdrawal; without their order, a plan made while there are few would read all that
 -- hang.
+-- With a forward comes what was agreed on with its payer, and the keys that our nodes are known by.
 WITH holding AS (
     SELECT count(*) AS withdrawals FROM (SELECT FROM relay_payment w
         WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = @node AND w.changed_at > @since
@@ -165,15 +165,12 @@ WITH holding AS (
 )
 UPDATE relay_payment SET stage = 'in_work', node = @node, attempts = attempts + 1, changed_at = @claimed_at
 FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
-RETURNING sqlc.embed(relay_payment), next.pinned::boolean AS pinned, attempt.id AS attempt_id;
-
--- name: ForwardToSend :one
--- What was agreed on with the payer of a forward, and the keys that our nodes are known by.
-SELECT paid_action.cost_msat, invoice.cltv_delta, invoice.node,
+RETURNING sqlc.embed(relay_payment), next.pinned::boolean AS pinned, attempt.id AS attempt_id,
+    (SELECT paid_action.cost_msat FROM paid_action WHERE paid_action.id = relay_payment.action_id)::bigint AS cost_msat,
+    coalesce((SELECT invoice.cltv_delta FROM invoice WHERE invoice.action_id = relay_payment.action_id), 0)::int AS cltv_delta,
+    coalesce((SELECT invoice.node FROM invoice WHERE invoice.action_id = relay_payment.action_id), '')::text AS issuer,
     (SELECT coalesce(array_agg(k.key), '{}') FROM lightning_node AS n CROSS JOIN LATERAL unnest(ARRAY[n.public_key, n.other_key]) AS k (key)
-        WHERE n.name = ANY(@names::text[]) AND k.key IS NOT NULL)::text[] AS keys
-FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
-WHERE paid_action.id = @action_id;
+        WHERE n.name = ANY(@names::text[]) AND k.key IS NOT NULL)::text[] AS keys;
 
 -- name: LeaveRelay :execrows
 -- The payment goes on under a claim of the node that has shown it. This claim sends nothing: the one it was sent under

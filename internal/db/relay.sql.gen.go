@@ -10,13 +10,12 @@ import (
 	"time"
 )
 
-const acceptForwards = `-- name: AcceptForwards :execrows
+const acceptForwards = `-- name: AcceptForwards :exec
 INSERT INTO relay_payment (action_id, payment_hash, bolt11, receiver_id, wallet_id, amount_msat, budget_msat, final_cltv, expires_at,
     created_at, changed_at)
 SELECT i.action_id, invoice.payment_hash, i.bolt11, i.receiver_id, i.wallet_id, i.amount_msat, i.budget_msat, i.final_cltv, i.expires_at,
     $1::timestamptz, $1
 FROM inner_invoice i JOIN invoice ON invoice.action_id = i.action_id WHERE i.action_id = ANY($2::bigint[]) ORDER BY i.action_id
-ON CONFLICT DO NOTHING
 `
 
 type AcceptForwardsParams struct {
@@ -24,13 +23,10 @@ type AcceptForwardsParams struct {
 	ActionIds []int64
 }
 
-// As AcceptRelay, for the receivers' invoices of these actions.
-func (q *Queries) AcceptForwards(ctx context.Context, arg AcceptForwardsParams) (int64, error) {
-	result, err := q.db.Exec(ctx, acceptForwards, arg.At, arg.ActionIds)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+// As AcceptRelay, for the receivers' invoices of these actions. It fails if a hash is in the pipeline, or was paid.
+func (q *Queries) AcceptForwards(ctx context.Context, arg AcceptForwardsParams) error {
+	_, err := q.db.Exec(ctx, acceptForwards, arg.At, arg.ActionIds)
+	return err
 }
 
 const acceptInside = `-- name: AcceptInside :execrows
@@ -209,23 +205,23 @@ func (q *Queries) BoundWithdrawals(ctx context.Context, arg BoundWithdrawalsPara
 const claimRelay = `-- name: ClaimRelay :one
 WITH holding AS (
     SELECT count(*) AS withdrawals FROM (SELECT FROM relay_payment w
-        WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = $1 AND w.changed_at > $3
-        ORDER BY w.changed_at LIMIT $4::bigint) AS few
+        WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = $1 AND w.changed_at > $4
+        ORDER BY w.changed_at LIMIT $5::bigint) AS few
 ), oldest AS (
     SELECT p.id, p.node IS NOT NULL AS pinned, p.created_at FROM relay_payment p
-    WHERE $5::boolean AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $6::bigint
+    WHERE $6::boolean AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $7::bigint
         AND (p.not_before IS NULL OR p.not_before <= $2::timestamptz)
-        AND CASE WHEN p.payer_id IS NULL THEN $7::boolean ELSE (SELECT withdrawals FROM holding) < $4 END
+        AND CASE WHEN p.payer_id IS NULL THEN $8::boolean ELSE (SELECT withdrawals FROM holding) < $5 END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
             AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
     ORDER BY p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ), waited AS (
-    SELECT id, pinned FROM oldest WHERE created_at <= $8::timestamptz
+    SELECT id, pinned FROM oldest WHERE created_at <= $9::timestamptz
 ), soonest AS (
     SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
-    WHERE NOT EXISTS (SELECT FROM waited) AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $6
+    WHERE NOT EXISTS (SELECT FROM waited) AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $7
         AND (p.not_before IS NULL OR p.not_before <= $2)
-        AND CASE WHEN p.payer_id IS NULL THEN $7 ELSE (SELECT withdrawals FROM holding) < $4 END
+        AND CASE WHEN p.payer_id IS NULL THEN $8 ELSE (SELECT withdrawals FROM holding) < $5 END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
             AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
     ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
@@ -233,16 +229,22 @@ WITH holding AS (
     SELECT id, pinned FROM waited UNION ALL SELECT id, pinned FROM soonest
 ), attempt AS (
     INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
-    SELECT next.id, $1, $9, $10, $2, $11 FROM next RETURNING relay_attempt.id
+    SELECT next.id, $1, $10, $11, $2, $12 FROM next RETURNING relay_attempt.id
 )
 UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $2
 FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
-RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at, relay_payment.payer_id, next.pinned::boolean AS pinned, attempt.id AS attempt_id
+RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at, relay_payment.payer_id, next.pinned::boolean AS pinned, attempt.id AS attempt_id,
+    (SELECT paid_action.cost_msat FROM paid_action WHERE paid_action.id = relay_payment.action_id)::bigint AS cost_msat,
+    coalesce((SELECT invoice.cltv_delta FROM invoice WHERE invoice.action_id = relay_payment.action_id), 0)::int AS cltv_delta,
+    coalesce((SELECT invoice.node FROM invoice WHERE invoice.action_id = relay_payment.action_id), '')::text AS issuer,
+    (SELECT coalesce(array_agg(k.key), '{}') FROM lightning_node AS n CROSS JOIN LATERAL unnest(ARRAY[n.public_key, n.other_key]) AS k (key)
+        WHERE n.name = ANY($3::text[]) AND k.key IS NOT NULL)::text[] AS keys
 `
 
 type ClaimRelayParams struct {
 	Node         *string
 	ClaimedAt    time.Time
+	Names        []string
 	Since        time.Time
 	Withdrawals  int64
 	ByAge        bool
@@ -258,6 +260,10 @@ type ClaimRelayRow struct {
 	RelayPayment RelayPayment
 	Pinned       bool
 	AttemptID    int64
+	CostMsat     int64
+	CltvDelta    int32
+	Issuer       string
+	Keys         []string
 }
 
 // Claims the next payment for a node, with the promise to send it: the one that expires first, of those that the node can
@@ -269,10 +275,12 @@ type ClaimRelayRow struct {
 // place at the node: those claimed there after the given moment that are not paid, given up or put back. They are counted
 // once, and only if the scan meets a withdrawal; without their order, a plan made while there are few would read all that
 // hang.
+// With a forward comes what was agreed on with its payer, and the keys that our nodes are known by.
 func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRelayRow, error) {
 	row := q.db.QueryRow(ctx, claimRelay,
 		arg.Node,
 		arg.ClaimedAt,
+		arg.Names,
 		arg.Since,
 		arg.Withdrawals,
 		arg.ByAge,
@@ -310,6 +318,10 @@ func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRe
 		&i.RelayPayment.PayerID,
 		&i.Pinned,
 		&i.AttemptID,
+		&i.CostMsat,
+		&i.CltvDelta,
+		&i.Issuer,
+		&i.Keys,
 	)
 	return i, err
 }
@@ -407,39 +419,6 @@ func (q *Queries) ForeignHashUse(ctx context.Context, paymentHash []byte) (strin
 	var used string
 	err := row.Scan(&used)
 	return used, err
-}
-
-const forwardToSend = `-- name: ForwardToSend :one
-SELECT paid_action.cost_msat, invoice.cltv_delta, invoice.node,
-    (SELECT coalesce(array_agg(k.key), '{}') FROM lightning_node AS n CROSS JOIN LATERAL unnest(ARRAY[n.public_key, n.other_key]) AS k (key)
-        WHERE n.name = ANY($1::text[]) AND k.key IS NOT NULL)::text[] AS keys
-FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
-WHERE paid_action.id = $2
-`
-
-type ForwardToSendParams struct {
-	Names    []string
-	ActionID int64
-}
-
-type ForwardToSendRow struct {
-	CostMsat  int64
-	CltvDelta int32
-	Node      string
-	Keys      []string
-}
-
-// What was agreed on with the payer of a forward, and the keys that our nodes are known by.
-func (q *Queries) ForwardToSend(ctx context.Context, arg ForwardToSendParams) (ForwardToSendRow, error) {
-	row := q.db.QueryRow(ctx, forwardToSend, arg.Names, arg.ActionID)
-	var i ForwardToSendRow
-	err := row.Scan(
-		&i.CostMsat,
-		&i.CltvDelta,
-		&i.Node,
-		&i.Keys,
-	)
-	return i, err
 }
 
 const forwardsToClaim = `-- name: ForwardsToClaim :many

@@ -196,27 +196,48 @@ func (t *Transaction) QueryRow(ctx context.Context, sql string, args ...any) pgx
 // that returns nothing is; the numbers arrive with the answer to the next statement that the caller waits for. If ids
 // is called before that, it waits for them alone.
 func (t *Transaction) NextActions(count int) (ids func(context.Context) ([]int64, error)) {
-	return ask[int64](t, nextActions, int32(count))
+	return ask(t, pgx.RowTo[int64], nextActions, int32(count))
 }
 
 // HidesDescriptions asks, as NextActions does, whether a payer wants their wallet to be shown no descriptions. Nobody
 // knows what an anonymous payer (nil) wants, so they see them.
 func (t *Transaction) HidesDescriptions(payer *int64) (hides func(context.Context) (bool, error)) {
-	answer := ask[bool](t, hidesDescriptions, payer)
+	answer := ask(t, pgx.RowTo[bool], hidesDescriptions, payer)
 	return func(ctx context.Context) (bool, error) {
 		one, err := answer(ctx)
 		return err == nil && one[0], err
 	}
 }
 
-// ask queues a question whose answer is a column.
-func ask[T any](t *Transaction, sql string, args ...any) func(context.Context) ([]T, error) {
+// LockActions locks actions, as NextActions asks: what else is asked before their rows are read comes with them.
+func (t *Transaction) LockActions(ids []int64) (rows func(context.Context) ([]PaidAction, error)) {
+	return ask(t, pgx.RowToStructByPos[PaidAction], lockActions, ids)
+}
+
+// GetInners asks, as NextActions does, for the receivers' invoices of these actions.
+func (t *Transaction) GetInners(actions []int64) (rows func(context.Context) ([]InnerInvoice, error)) {
+	return ask(t, pgx.RowToStructByPos[InnerInvoice], getInners, actions)
+}
+
+// ForwardsToClaim asks, as NextActions does, for the receivers' invoices of these actions and what is under way to
+// each.
+func (t *Transaction) ForwardsToClaim(p ForwardsToClaimParams) (rows func(context.Context) ([]ForwardsToClaimRow, error)) {
+	return ask(t, pgx.RowToStructByPos[ForwardsToClaimRow], forwardsToClaim, p.At, p.ActionIds)
+}
+
+// RelaysCompleted completes outgoing payments, and tells which, as NextActions does.
+func (t *Transaction) RelaysCompleted(p RelaysCompletedParams) (rows func(context.Context) ([]RelayPayment, error)) {
+	return ask(t, pgx.RowToStructByPos[RelayPayment], relaysCompleted, p.At, p.ActionIds, p.Fees)
+}
+
+// ask queues a question whose answer is rows.
+func ask[T any](t *Transaction, row pgx.RowToFunc[T], sql string, args ...any) func(context.Context) ([]T, error) {
 	var got []T
 	if t.asked == nil {
 		t.asked = map[int]func(pgx.Rows) error{}
 	}
 	t.asked[t.queued.Len()] = func(rows pgx.Rows) (err error) {
-		got, err = pgx.CollectRows(rows, pgx.RowTo[T])
+		got, err = pgx.CollectRows(rows, row)
 		return err
 	}
 	t.queued.Queue(sql, args...)
