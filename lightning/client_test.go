@@ -47,14 +47,19 @@ func TestOnlyTheChainIsKnownForAMoment(t *testing.T) {
 	if _, err := c.Chain(t.Context()); !errors.Is(err, lightning.ErrUnreachable) {
 		t.Fatal(err)
 	}
-	node.SetAway(false)
-	var chain paidaction.Chain
-	if err := eventually(t, func() (err error) { chain, err = c.Chain(t.Context()); return err }); err != nil || !chain.Synced {
-		t.Fatalf("%+v, %v", chain, err)
+	known := false
+	for tries := 0; tries < 20 && !known; tries++ { // a busy machine may take longer than the moment
+		node.SetAway(false)
+		var chain paidaction.Chain
+		if err := eventually(t, func() (err error) { chain, err = c.Chain(t.Context()); return err }); err != nil || !chain.Synced {
+			t.Fatalf("%+v, %v", chain, err)
+		}
+		node.SetAway(true)
+		again, err := c.Chain(t.Context())
+		known = err == nil && again == chain
 	}
-	node.SetAway(true)
-	if again, err := c.Chain(t.Context()); err != nil || again != chain {
-		t.Errorf("a moment later: %+v, %v", again, err)
+	if !known {
+		t.Error("the node is asked each time")
 	}
 	if _, err := c.PublicKey(t.Context()); !errors.Is(err, lightning.ErrUnreachable) {
 		t.Errorf("nobody asked who the node is: %v", err)

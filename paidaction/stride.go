@@ -114,8 +114,8 @@ func actionsOf(members []*member) []int64 {
 	return ids
 }
 
-// lockTogether locks the rows of all members in the order of their ids, so that no two groups deadlock. It returns the
-// members that are still in the step's first state.
+// lockTogether waits until the rows of all members are locked, which is done in the order of their ids, so that no two
+// groups deadlock. It returns the members that are still in the step's first state.
 func lockTogether(ctx context.Context, q *db.Queries, locked asking[db.PaidAction], step Step, members []*member, now time.Time) (still []*member, err error) {
 	rows, err := locked(ctx)
 	if err != nil {
