@@ -13,8 +13,8 @@ import (
 func TestRewardsOfADay(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
-	donor := a.Person("donor", 1000, 0)
-	a.Want(donor, `mutation { donate(sats: 10, paymentMethod: FEE_CREDIT) { id } }`, nil)
+	donor := a.Person("donor", 1000, 6)
+	a.Want(donor, `mutation { credits: donate(sats: 10, paymentMethod: FEE_CREDIT) { id } sats: donate(sats: 6, paymentMethod: REWARD_SATS) { id } }`, nil)
 	var authors []person
 	for i := range 3 {
 		author := a.Person(fmt.Sprintf("author%d", i), 100, 0)
@@ -27,7 +27,7 @@ func TestRewardsOfADay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const ask = `query($d: Date, $after: ID) { rewards(day: $d) { day poolCreditsMsat poolSatsMsat paidCreditsMsat paidAt
+	const ask = `query($d: Date, $after: ID) { rewards(day: $d) { day poolCreditsMsat poolSatsMsat paidCreditsMsat paidSatsMsat paidAt
 		receivers(first: 2, after: $after) { next nodes { rank user { name } creditsMsat satsMsat } } } rewardsMsat { credits } }`
 	if r := a.Want(nobody, ask, nil); r.at("rewards") != nil {
 		t.Errorf("before any day is paid: %s", r.Raw)
@@ -39,7 +39,7 @@ func TestRewardsOfADay(t *testing.T) {
 
 	r := a.Want(nobody, ask, vars{"d": "2026-01-01"})
 	if r.text("rewards", "day") != "2026-01-01" || r.text("rewards", "poolCreditsMsat") != "10000" || r.text("rewards", "paidCreditsMsat") != "10000" ||
-		r.text("rewards", "poolSatsMsat") != "0" || r.text("rewardsMsat", "credits") != "0" || r.text("rewards", "receivers", "next") != "2" {
+		r.text("rewards", "poolSatsMsat") != "6000" || r.text("rewards", "paidSatsMsat") != "6000" || r.text("rewardsMsat", "credits") != "0" || r.text("rewards", "receivers", "next") != "2" {
 		t.Errorf("%s", r.Raw)
 	}
 	nodes, _ := r.at("rewards", "receivers", "nodes").([]any)
@@ -47,9 +47,9 @@ func TestRewardsOfADay(t *testing.T) {
 	if nodes = append(nodes, next...); len(nodes) != 3 {
 		t.Fatalf("%d receivers: %v", len(nodes), nodes)
 	}
-	for i, want := range []string{"5000", "3333", "1667"} {
+	for i, want := range [][2]string{{"5000", "3000"}, {"3333", "2000"}, {"1667", "1000"}} {
 		n := nodes[i].(map[string]any)
-		if n["rank"] != float64(i+1) || n["creditsMsat"] != want || n["satsMsat"] != "0" || n["user"].(map[string]any)["name"] != fmt.Sprintf("author%d", i) {
+		if n["rank"] != float64(i+1) || n["creditsMsat"] != want[0] || n["satsMsat"] != want[1] || n["user"].(map[string]any)["name"] != fmt.Sprintf("author%d", i) {
 			t.Errorf("rank %d is %v", i+1, n)
 		}
 	}

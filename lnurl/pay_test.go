@@ -107,7 +107,7 @@ func (h *house) said(user int64) string {
 	return h.Send(r).Raw
 }
 
-const payerData = `{"name":"Bob ☃", "email":"bob@mail.example"}`
+const payerData = `{"name":"Bob ☃", "identifier":"bob@sats.example", "email":"bob@mail.example"}`
 
 func TestAPaymentToAnAddress(t *testing.T) {
 	t.Parallel()
@@ -154,7 +154,7 @@ func TestAPaymentToAnAddress(t *testing.T) {
 	h.WantBalance(ledger.UserSats(alice), 90_000)
 	h.WantConserved()
 
-	for _, text := range []string{`"comment":"for lunch"`, `"name":"Bob ☃"`, `"email":"bob@mail.example"`, `"identifier":""`, `"direct":false`} {
+	for _, text := range []string{`"comment":"for lunch"`, `"name":"Bob ☃"`, `"email":"bob@mail.example"`, `"identifier":"bob@sats.example"`, `"direct":false`} {
 		if got := h.said(alice); !strings.Contains(got, text) {
 			t.Errorf("the receiver is not told %s: %s", text, got)
 		}
