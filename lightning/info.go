@@ -58,14 +58,20 @@ type known struct {
 	chain paidaction.Chain
 }
 
+// good reports whether the answer is good at this moment, by both clocks: the monotonic one stands still while a machine
+// is suspended, and blocks come.
+func (k *known) good(now time.Time) bool {
+	return now.Sub(k.asked) < chainGood && now.Round(0).Sub(k.asked.Round(0)).Abs() < chainGood
+}
+
 // Chain implements paidaction.Node. The answer may be that of a call that began up to chainGood before. Who the node is
 // gets asked anew each time (PublicKey): what depends on that keeps no margin.
 func (c *Client) Chain(ctx context.Context) (paidaction.Chain, error) {
 	asked := time.Now()
 	c.known.mu.Lock()
-	last, fresh := c.known.chain, asked.Sub(c.known.asked) < chainGood
+	last, good := c.known.chain, c.known.good(asked)
 	c.known.mu.Unlock()
-	if fresh {
+	if good {
 		return last, nil
 	}
 	info, err := c.Info(ctx)

@@ -135,7 +135,8 @@ func askForwards(ctx context.Context, q *db.Queries, pg *db.Transaction, now tim
 
 // claimForwards puts the payments to the receivers of these actions into the pipeline, now that their payers' are held.
 // It bounds what one receiver has under way: receivers could let payments hang, and with them the payers' money and our
-// channels. Actions beyond the bound are returned and not put into the pipeline. More actions may have been asked about.
+// channels. Actions beyond the bound are returned and not put into the pipeline. More actions may have been asked about
+// than these.
 func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, asked asking[db.ForwardsToClaimRow], now time.Time, actions ...int64) (crowded []int64, err error) {
 	inners, err := asked(ctx)
 	if err != nil {
