@@ -64,8 +64,9 @@ func (d *Demo) killed(ctx context.Context, do func() error) error {
 	return errors.Join(do(), d.stack.ServiceStart(ctx))
 }
 
-// killedBeforeSend kills the service when the promise to send is committed, but nothing is sent. One lock stops it
-// before it writes the promise, the other before it then looks up the invoice.
+// killedBeforeSend kills the service when the promise to send is committed, but nothing is sent. A lock stops it before
+// it writes the promise, after it has asked the node what that can send. Then nodes that stand still stop it at the
+// questions that come before the send.
 func killedBeforeSend(ctx context.Context, d *Demo) (string, error) {
 	a, err := d.wrap(ctx, d.payer, d.byAddress)
 	if err != nil {
@@ -85,17 +86,17 @@ func killedBeforeSend(ctx context.Context, d *Demo) (string, error) {
 	if err := claims.reached(ctx); err != nil {
 		return "", err
 	}
-	invoices, err := d.lockTable(ctx, "invoice")
+	thaw, err := d.freezeNodes()
+	defer thaw()
 	if err != nil {
 		return "", err
 	}
-	defer invoices.release(ctx)
 	claims.release(ctx)
 	if err := d.dispatched(ctx, a, func(row db.RelayPayment) bool { return row.Attempts > 0 }); err != nil {
 		return "", err
 	}
 	err = d.whileKilled(ctx, func() error {
-		invoices.release(ctx)
+		thaw()
 		if payments, err := d.stack.Network.OursPaid(ctx, a.Invoice.Hash); err != nil || len(payments) > 0 {
 			return fmt.Errorf("sent before the kill: %+v, %w", payments, err)
 		}
@@ -105,6 +106,19 @@ func killedBeforeSend(ctx context.Context, d *Demo) (string, error) {
 		return "", err
 	}
 	return d.settledOnce(ctx, a, paid)
+}
+
+// freezeNodes makes our nodes stand still, until thaw is called, which may be repeated.
+func (d *Demo) freezeNodes() (thaw func(), err error) {
+	network := d.stack.Network
+	for _, node := range network.Ours() {
+		err = errors.Join(err, network.FreezeNode(node.Name()))
+	}
+	return func() {
+		for _, node := range network.Ours() {
+			_ = network.ThawNode(node.Name())
+		}
+	}, err
 }
 
 // dispatched returns once the payment is in the pipeline and has come as far as far says.

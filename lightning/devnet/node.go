@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
@@ -111,6 +112,16 @@ func (n *Network) StopNode(name string) { n.Node(name).server.Stop(stopGrace) }
 
 // KillNode ends a node with SIGKILL, as a power failure would.
 func (n *Network) KillNode(name string) { n.Node(name).server.Kill() }
+
+// FreezeNode makes a running node stand still: whoever asks it waits. ThawNode lets it go on.
+func (n *Network) FreezeNode(name string) error {
+	return syscall.Kill(n.Node(name).server.PID(), syscall.SIGSTOP)
+}
+
+// ThawNode lets a node go on after FreezeNode.
+func (n *Network) ThawNode(name string) error {
+	return syscall.Kill(n.Node(name).server.PID(), syscall.SIGCONT)
+}
 
 // NodeRuns reports whether the node's process was started and has not ended since.
 func (n *Network) NodeRuns(name string) bool { return n.Node(name).server.Running() }
