@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Owners see since when their webhook fails, when it was disabled, and what becomes of each message; nobody has looked at
-// a message that was just written.
+// Owners see since when their webhook fails, when it was disabled, and what becomes of each message.
 func TestWebhooksShowWhatBecomesOfThem(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

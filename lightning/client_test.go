@@ -39,7 +39,7 @@ func request(seed byte, hold bool) paidaction.InvoiceRequest {
 	}
 }
 
-// Of what is asked again and again, the chain may be a moment old; who the node is may not. A failure is nobody's answer.
+// Of what is asked again and again, the chain may be a moment old; who the node is may not. A failure answers nobody.
 func TestOnlyTheChainIsKnownForAMoment(t *testing.T) {
 	t.Parallel()
 	c, _, node := fixture(t)

@@ -82,8 +82,9 @@ func (e *Engine) moveTogether(ctx context.Context, def Definition, step Step, me
 		if step.Effect != BookAndFinish {
 			return e.storeCalls(ctx, pg, step, true, now, actionsOf(moved)...)
 		}
-		spent := completeForwards(pg, now, forwardsOf(moved)...) // none but those of the wrapped flow
-		if inners != nil {
+		spent := func(context.Context) error { return nil }
+		if step.Flow == FlowWrapped {
+			spent = completeForwards(pg, now, forwardsOf(moved)...)
 			if err := setAside(ctx, inners, forwardsOf(moved)...); err != nil {
 				return err
 			}

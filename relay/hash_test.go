@@ -31,8 +31,8 @@ func TestWhatHasJustBeenWrappedIsNotWithdrawn(t *testing.T) {
 	b.wantSound()
 }
 
-// What is to be forwarded is in the pipeline already, for a withdrawal, although nothing lets that happen: the payer gets
-// their payment back, whether the step is taken alone or together with others.
+// What is to be forwarded is in the pipeline already, for a withdrawal, although nothing lets that happen: the payer
+// gets their payment back, whether the step is taken alone or together with others.
 func TestWhatIsInThePipelineIsNotForwardedToo(t *testing.T) {
 	for name, take := range map[string]func(b *bundle, action int64) error{
 		"alone":    func(b *bundle, action int64) error { _, err := b.Engine.Advance(b.Ctx, action); return err },
