@@ -114,7 +114,7 @@ func (c *benchCommand) tell(f figures) error {
 func (c *benchCommand) options(bin string) (bench.Options, error) {
 	self, err := os.Executable()
 	return bench.Options{Holdfast: filepath.Join(bin, "holdfast"), Load: []string{self, "--follow-parent", "load"},
-		FakeNode: []string{self, "--follow-parent", "fake-node"}, Programs: bin, Rounds: c.Rounds,
+		Bare: []string{self, "--follow-parent", "bare"}, FakeNode: []string{self, "--follow-parent", "fake-node"}, Programs: bin, Rounds: c.Rounds,
 		Takes: time.Duration(c.Seconds * float64(time.Second)), Clients: c.Clients, Processes: c.Processes, Noisy: c.Noisy, Out: os.Stdout}, err
 }
 

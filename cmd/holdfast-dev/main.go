@@ -19,6 +19,7 @@ import (
 type commands struct {
 	FollowParent bool `hidden:"" help:"End when the process that started this one does, however it ends (Linux)."`
 
+	Bare         bareCommand         `cmd:"" hidden:"" help:"The bare handler that bench compares the service with."`
 	Run          runCommand          `cmd:"" help:"Run PostgreSQL, a Lightning network and the service until Ctrl-C."`
 	Demo         demoCommand         `cmd:"" help:"Drive every payment flow on a stack of its own, with real payments."`
 	Bench        benchCommand        `cmd:"" help:"Measure a paid action next to what PostgreSQL itself needs."`

@@ -1,6 +1,7 @@
 // Package bench measures the zap from credits against PostgreSQL itself: the same payment as one pipelined transaction
-// of pgbench (the reference), and as a pgbench script that writes exactly the rows that Holdfast writes. Everything
-// runs in one run on one machine, in turns, so that only the ratios matter. It also measures payments over Lightning.
+// of pgbench (the reference), behind a bare HTTP handler, and as a pgbench script that writes exactly the rows that
+// Holdfast writes. Everything runs in one run on one machine, in turns, so that only the ratios matter. It also measures
+// payments over Lightning.
 package bench
 
 import (
@@ -11,17 +12,19 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/bench/load"
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// Options says what is measured. Holdfast and Out are required; Load for zaps from credits; FakeNode and Programs for
-// Lightning and for a start with open invoices.
+// Options says what is measured. Holdfast and Out are required; Load and Bare for zaps from credits; FakeNode and
+// Programs for Lightning and for a start with open invoices.
 type Options struct {
 	Holdfast string        // the service's program
 	Load     []string      // the load generator's command: it calls load.Serve
+	Bare     []string      // the bare handler's command: it calls bare.Serve
 	FakeNode []string      // the fake node's command: it calls fakenode.Serve
 	Programs string        // the directory of lnd and btcd
 	Rounds   int           // default 3; the medians count
@@ -64,6 +67,9 @@ const (
 	rowsClients = 32
 )
 
+// handlerClients are the numbers of clients with which the bare handler is measured.
+var handlerClients = []int{8, 32}
+
 // mode is whether everybody zaps any item, or all the same one.
 type mode string
 
@@ -89,6 +95,7 @@ type run struct {
 	scratch      *child.Scratch
 	database     *database
 	services     []*service // each is started only while it is measured
+	handler      *service   // the bare one, likewise
 	measured     measured
 	measurements int
 }
@@ -100,6 +107,9 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.end()) }()
+	if r.handler, err = newHandler(r.scratch.Dir, o.Bare, r.database.DSN(referenceDB)); err != nil {
+		return nil, err
+	}
 	c, err := r.rounds(ctx, r.round)
 	if err != nil {
 		return nil, err
@@ -172,6 +182,11 @@ func (r *run) round(ctx context.Context) error {
 				return err
 			}
 			top = max(top, r.measured.last(what{holdfast, m, clients}).TPS)
+			if slices.Contains(handlerClients, clients) {
+				if err := r.measure(ctx, what{handler, m, clients}, 0); err != nil {
+					return err
+				}
+			}
 			if clients == rowsClients {
 				if err := r.measure(ctx, what{rows, m, clients}, 0); err != nil {
 					return err
@@ -198,6 +213,8 @@ func (r *run) measure(ctx context.Context, w what, rate float64) error {
 			return r.zaps(ctx, r.services, load.Plan{Item: w.mode.item(), Clients: openClients, Rate: rate})
 		case w.contender == holdfast:
 			return r.zaps(ctx, r.services, load.Plan{Item: w.mode.item(), Clients: w.clients})
+		case w.contender == handler:
+			return r.handled(ctx, load.Plan{Item: w.mode.item(), Clients: w.clients})
 		default:
 			return r.script(ctx, w)
 		}
@@ -249,13 +266,7 @@ func (r *run) zaps(ctx context.Context, services []*service, plan load.Plan) (o 
 		return o, err
 	}
 	defer b.close(context.WithoutCancel(ctx))
-	r.measurements++
-	plan.Keys, plan.Items, plan.Sats = r.database.keys, int64(r.Items), sats
-	plan.Prefix, plan.Measure = fmt.Sprintf("bench-%d", r.measurements), r.Takes
-	// A service that has just started plans every statement anew on each connection. Warm up first, so that this is not
-	// counted.
-	first := plan
-	first.Prefix, first.Measure = plan.Prefix+"-warm", warm*time.Duration(len(services))
+	plan, first := r.plans(plan)
 	warmed, err := r.load(ctx, first)
 	if err != nil {
 		return o, err
@@ -297,6 +308,57 @@ func (r *run) zaps(ctx context.Context, services []*service, plan load.Plan) (o 
 		o.Each = append(o.Each, float64(measured)/told.Seconds)
 	}
 	return o, nil
+}
+
+// plans completes a plan, and makes one that precedes it. A service that has just started plans every statement anew on
+// each connection: it warms up first, so that this is not counted.
+func (r *run) plans(plan load.Plan) (measure, first load.Plan) {
+	r.measurements++
+	plan.Keys, plan.Items, plan.Sats = r.database.keys, int64(r.Items), sats
+	plan.Prefix, plan.Measure = fmt.Sprintf("bench-%d", r.measurements), r.Takes
+	first = plan
+	first.Prefix, first.Measure = plan.Prefix+"-warm", warm*time.Duration(len(plan.Addresses))
+	return plan, first
+}
+
+// handled has the load generator zap at the bare handler, and compares the number of actions with what the generator was
+// told.
+func (r *run) handled(ctx context.Context, plan load.Plan) (o outcome, err error) {
+	defer r.handler.stop()
+	if err := r.handler.start(ctx); err != nil {
+		return o, err
+	}
+	before, err := r.database.referenceActions(ctx)
+	if err != nil {
+		return o, err
+	}
+	plan.Addresses = []string{r.handler.address}
+	plan, first := r.plans(plan)
+	warmed, err := r.load(ctx, first)
+	if err != nil {
+		return o, err
+	}
+	cpu, err := used(r.database, r.handler)
+	if err != nil {
+		return o, err
+	}
+	told, err := r.load(ctx, plan)
+	if err != nil {
+		return o, err
+	}
+	after, err := used(r.database, r.handler)
+	if err != nil {
+		return o, err
+	}
+	now, err := r.database.referenceActions(ctx)
+	if err != nil {
+		return o, err
+	}
+	if paid := warmed.Paid + told.Paid; now-before != paid {
+		return o, fmt.Errorf("the bare handler: %d zaps were answered as paid, and there are %d", paid, now-before)
+	}
+	return outcome{TPS: float64(told.Measured) / told.Seconds, P50: told.P50ms, P99: told.P99ms,
+		ServiceUs: perAction(after[0]-cpu[0], told.Paid), PostgresUs: perAction(after[1]-cpu[1], told.Paid)}, nil
 }
 
 // load runs a plan. If anything was not done, it returns an error.

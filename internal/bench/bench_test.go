@@ -15,7 +15,8 @@ import (
 func TestARunFromEndToEnd(t *testing.T) {
 	t.Parallel()
 	o := small(t)
-	o.Holdfast, o.Load, o.Rounds, o.Takes, o.Clients, o.Noisy = program(t), command(t, "load"), 1, time.Second, []int{2}, true
+	o.Holdfast, o.Load, o.Bare = program(t), command(t, "load"), command(t, "bare")
+	o.Rounds, o.Takes, o.Clients, o.Noisy = 1, time.Second, []int{2, 8}, true
 	report, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -30,6 +31,7 @@ func TestARunFromEndToEnd(t *testing.T) {
 		CPURatio   float64 `json:"cpu_ratio"`
 		P99ms      float64 `json:"p99_ms"`
 		OfUniform  float64 `json:"of_uniform"`
+		OfHandler  float64 `json:"of_handler"`
 		PerS       float64 `json:"per_s"`
 	}
 	var read struct{ Uniform, Hot map[string]figures }
@@ -40,6 +42,9 @@ func TestARunFromEndToEnd(t *testing.T) {
 		c := half["c2"]
 		if c.TPS <= 0 || c.Ratio <= 0 || c.CPUus <= 0 || c.CPURatio <= 0 || c.P99ms <= 0 || half["half_rate"].PerS <= 0 || (name == "hot") != (c.OfUniform > 0) {
 			t.Errorf("%s is not measured: %s", name, line)
+		}
+		if c.OfHandler != 0 || half["c8"].OfHandler <= 0 {
+			t.Errorf("%s: the bare handler is not measured with 8 clients: %s", name, line)
 		}
 	}
 	if !strings.Contains(report.Table(), "own uniform") {

@@ -58,6 +58,16 @@ func (b *books) settle(ctx context.Context) error {
 	}
 }
 
+// referenceActions is how many actions the reference's tables hold.
+func (d *database) referenceActions(ctx context.Context) (n int64, err error) {
+	connection, err := pgx.Connect(ctx, d.DSN(referenceDB))
+	if err != nil {
+		return 0, err
+	}
+	err = connection.QueryRow(ctx, "SELECT count(*) FROM action").Scan(&n)
+	return n, errors.Join(err, connection.Close(ctx))
+}
+
 // rewardsPart is the part of a zap that goes to the rewards; the author gets the rest. There are no territories or
 // forwards here.
 const rewardsPart = 0.3

@@ -68,6 +68,10 @@ func (r *Report) markdown(now time.Time) string {
 			fmt.Fprintf(&b, "- %s, %d clients: pgbench writes Holdfast's own rows %.0f times a second, at %.0f µs; Holdfast's rate is %s of that.\n",
 				row.mode, row.clients, row.RowsTPS.median(), row.RowsUs.median(), row.OfRows.text("%.2f"))
 		}
+		if len(row.HandlerTPS) > 0 {
+			fmt.Fprintf(&b, "- %s, %d clients: the bare handler does %.0f zaps a second, at %.0f µs; Holdfast's rate is %s of that.\n",
+				row.mode, row.clients, row.HandlerTPS.median(), row.HandlerUs.median(), row.OfHandler.text("%.2f"))
+		}
 	}
 	for _, h := range r.Half {
 		fmt.Fprintf(&b, "- %s, at half of the highest rate, %.0f/s: p50 %s ms, p99 %s ms from when each zap was due.\n",

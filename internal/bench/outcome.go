@@ -12,6 +12,7 @@ const (
 	reference contender = "reference"
 	holdfast  contender = "holdfast"
 	rows      contender = "own rows by pgbench"
+	handler   contender = "bare handler"
 )
 
 // what identifies a measurement: a contender with this many clients.

@@ -33,6 +33,7 @@ type Row struct {
 	Ratio, CPURatio                                         figure // to the reference, round by round
 	OfUniform                                               figure // of the hot half, relative to the uniform half with as many clients
 	RowsTPS, RowsUs, OfRows                                 figure // for Holdfast's rows written by pgbench; only for rowsClients clients
+	HandlerTPS, HandlerUs, OfHandler                        figure // for the bare handler; only for handlerClients
 }
 
 // HalfRate is the outcome of zaps that came at half of the highest sustained rate.
@@ -57,12 +58,15 @@ func (r *run) report(c conditions) *Report {
 }
 
 func (m measured) row(half mode, clients int) Row {
-	ours, theirs, own := what{holdfast, half, clients}, what{reference, half, clients}, what{rows, half, clients}
+	ours, theirs := what{holdfast, half, clients}, what{reference, half, clients}
+	own, bare := what{rows, half, clients}, what{handler, half, clients}
 	row := Row{mode: half, clients: clients,
 		TPS: m.of(ours, tps), CPUus: m.of(ours, outcome.cpuUs), ServiceUs: m.of(ours, serviceUs), PostgresUs: m.of(ours, postgresUs),
 		P50ms: m.of(ours, p50), P99ms: m.of(ours, p99), Settle: m.of(ours, settle),
-		ReferenceTPS: m.of(theirs, tps), ReferenceUs: m.of(theirs, outcome.cpuUs), RowsTPS: m.of(own, tps), RowsUs: m.of(own, outcome.cpuUs)}
-	row.Ratio, row.CPURatio, row.OfRows = row.TPS.over(row.ReferenceTPS), row.CPUus.over(row.ReferenceUs), row.TPS.over(row.RowsTPS)
+		ReferenceTPS: m.of(theirs, tps), ReferenceUs: m.of(theirs, outcome.cpuUs), RowsTPS: m.of(own, tps), RowsUs: m.of(own, outcome.cpuUs),
+		HandlerTPS: m.of(bare, tps), HandlerUs: m.of(bare, outcome.cpuUs)}
+	row.Ratio, row.CPURatio = row.TPS.over(row.ReferenceTPS), row.CPUus.over(row.ReferenceUs)
+	row.OfRows, row.OfHandler = row.TPS.over(row.RowsTPS), row.TPS.over(row.HandlerTPS)
 	if half == hot {
 		row.OfUniform = row.TPS.over(m.of(what{holdfast, uniform, clients}, tps))
 	}
@@ -83,6 +87,10 @@ func (r *Report) Table() string {
 		if len(row.RowsTPS) > 0 {
 			fmt.Fprintf(&b, "\n%s, %d clients: pgbench writes Holdfast's own rows %.0f times a second at %.0f µs; Holdfast's rate is %s of that.",
 				row.mode, row.clients, row.RowsTPS.median(), row.RowsUs.median(), row.OfRows.text("%.2f"))
+		}
+		if len(row.HandlerTPS) > 0 {
+			fmt.Fprintf(&b, "\n%s, %d clients: the bare handler does %.0f a second at %.0f µs; Holdfast's rate is %s of that.",
+				row.mode, row.clients, row.HandlerTPS.median(), row.HandlerUs.median(), row.OfHandler.text("%.2f"))
 		}
 	}
 	for _, h := range r.Half {
@@ -113,6 +121,10 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		if len(row.RowsTPS) > 0 {
 			c["of_own_rows"], c["of_own_rows_spread"] = row.OfRows.median(), row.OfRows.spread()
 			c["own_rows_tps"], c["own_rows_cpu_us"] = row.RowsTPS.median(), row.RowsUs.median()
+		}
+		if len(row.HandlerTPS) > 0 {
+			c["of_handler"], c["of_handler_spread"] = row.OfHandler.median(), row.OfHandler.spread()
+			c["handler_tps"], c["handler_cpu_us"] = row.HandlerTPS.median(), row.HandlerUs.median()
 		}
 		halves[row.mode][fmt.Sprintf("c%d", row.clients)] = c
 	}

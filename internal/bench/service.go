@@ -30,9 +30,11 @@ const (
 // default except the database, the address, and the required secret. It needs no Lightning node, because balances can
 // pay.
 type service struct {
-	program, dir, address string
-	env                   []string // without the address
-	server                *child.Server
+	program      string
+	args         []string
+	dir, address string
+	env          []string // without the address
+	server       *child.Server
 }
 
 // newService prepares a service. It does not inherit settings from this process's environment.
@@ -42,11 +44,22 @@ func newService(dir, program, dsn string, more ...string) (*service, error) {
 	}
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // it never fails
-	s := &service{program: program, dir: dir}
-	s.env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_") })
-	s.env = append(s.env, "HOLDFAST_DATABASE_URL="+dsn, "HOLDFAST_SECRET="+hex.EncodeToString(secret))
+	s := &service{program: program, args: []string{"serve"}, dir: dir, env: environment(dsn)}
+	s.env = append(s.env, "HOLDFAST_SECRET="+hex.EncodeToString(secret))
 	s.env = append(s.env, more...)
 	return s.beside()
+}
+
+// newHandler prepares the bare handler, which is started and asked as the service is.
+func newHandler(dir string, command []string, dsn string) (*service, error) {
+	s := &service{program: command[0], args: command[1:], dir: dir, env: environment(dsn)}
+	return s.beside()
+}
+
+// environment is this process's own without its settings, and with a database.
+func environment(dsn string) []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_") })
+	return append(env, "HOLDFAST_DATABASE_URL="+dsn)
 }
 
 // beside prepares another process of the same service, which differs only in its address.
@@ -57,7 +70,7 @@ func (s *service) beside() (*service, error) {
 	}
 	other := *s
 	other.address = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	other.server = child.NewServer(child.Command{Name: "holdfast serve", Path: s.program, Args: []string{"serve"}, Dir: s.dir,
+	other.server = child.NewServer(child.Command{Name: filepath.Base(s.program) + " " + s.args[len(s.args)-1], Path: s.program, Args: s.args, Dir: s.dir,
 		Env: append(slices.Clip(s.env), "HOLDFAST_LISTEN="+other.address), Log: filepath.Join(s.dir, fmt.Sprintf("service-%d.log", ports[0]))})
 	return &other, nil
 }

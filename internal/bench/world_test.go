@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/bench/bare"
 	"github.com/a-seed-a7aed72f/holdfast/internal/bench/fakenode"
 	"github.com/a-seed-a7aed72f/holdfast/internal/bench/load"
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
@@ -19,7 +20,10 @@ import (
 const part = "BENCH_TEST_PART"
 
 // parts are these processes.
-var parts = map[string]func(context.Context, io.Reader, io.Writer) error{"load": load.Serve, "fake-node": fakenode.Serve}
+var parts = map[string]func(context.Context, io.Reader, io.Writer) error{"load": load.Serve, "fake-node": fakenode.Serve,
+	"bare": func(ctx context.Context, _ io.Reader, _ io.Writer) error {
+		return bare.Serve(ctx, bare.Settings{Listen: os.Getenv("HOLDFAST_LISTEN"), DatabaseURL: os.Getenv("HOLDFAST_DATABASE_URL"), Connections: 2})
+	}}
 
 func TestMain(m *testing.M) {
 	if serve := parts[os.Getenv(part)]; serve != nil {
