@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -336,6 +337,47 @@ func TestAStoppedWorkerSendsNothingLater(t *testing.T) {
 			b.wantSound()
 		})
 	}
+}
+
+// A worker that is stopped right after it has looked at the clock, and found that there was time left to send, sends
+// nothing either once that time is over.
+func TestAWorkerThatIsStoppedAtTheClockSendsNothingLater(t *testing.T) {
+	const window = time.Second // passes, as it does not for the clock that stands still
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	pa := b.withdraw(inv.Bolt11)
+	stopped, goOn := make(chan struct{}), make(chan struct{})
+	var looked atomic.Bool // at what the node has, which is the last thing before the clock
+	b.Node.After(simnode.MethodTrack, func(paidaction.Hash) { looked.Store(true) })
+	slow, late := b.NewRelay(func(c *relay.Config) {
+		c.Settings.SendWindow = window
+		c.Now = func() time.Time {
+			now := b.Clock.Now()
+			if looked.Swap(false) {
+				close(stopped)
+				<-goOn
+			}
+			return now
+		}
+	}), sync.WaitGroup{}
+	late.Go(func() { _, _ = slow.Step(b.Ctx, b.Node.Name(), b.Engine.Advance) })
+	release := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(func() { release(); late.Wait() })
+	<-stopped
+	over, done := context.WithTimeout(b.Ctx, window)
+	defer done()
+	b.Clock.Advance(time.Minute)
+	stop := b.Run(b.NewRelay())
+	b.Await(pa.ID, paidaction.Failed)
+	stop()
+	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
+	<-over.Done()
+	release()
+	late.Wait()
+	b.rounds(2)
+	b.wantPaidOut(inv.Hash, 0)
+	b.wantSats(100_000)
+	b.wantSound()
 }
 
 // A node whose clock is behind hears a worker for longer that was stopped on its way to it: the claim stands until that clock, too, has come to the send's end.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -82,11 +83,12 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 // pay gives the payment to the node. The call ends with the claim, even for a process that is stopped here and goes on
 // an hour later. The payment does not end with the call: it is tracked.
 func (r *Relay) pay(ctx context.Context, c *claim, request paidaction.PaymentRequest, advance Advance) (blame Blame, tracked bool) {
+	began := time.Now() // before the clock is looked at: whoever is stopped after that has less time left, not more
 	left := c.attempt.SendUntil.Sub(r.now())
 	if left <= 0 {
 		return r.notSent(ctx, c, errTooLate), false
 	}
-	limited, cancel := context.WithTimeout(ctx, left)
+	limited, cancel := context.WithDeadline(ctx, began.Add(left))
 	r.Metrics.sent.WithLabelValues(c.attempt.Node).Inc()
 	last := paidaction.PaymentUpdate{}
 	err := c.node.Pay(limited, request, r.follow(ctx, c, advance, &last))
