@@ -126,3 +126,53 @@ func TestAFailureFromBeforeTheSendShowsNoPayment(t *testing.T) {
 	b.wantPaidOut(inv.Hash, 50_000)
 	b.wantSound()
 }
+
+// What an auditor was told before the send, that the node does not know the payment or knows only one that has failed
+// before, is not believed once the invoice has expired: the receiver may hold it by then, and take it.
+func TestAnAbsenceThatWasHeardBeforeTheSendIsNotBelieved(t *testing.T) {
+	for name, begin := range map[string]func(t *testing.T) (*bundle, simnode.Issued, *paidaction.PaidAction){
+		"unknown": func(t *testing.T) (*bundle, simnode.Issued, *paidaction.PaidAction) {
+			b := setup(t).rich(200)
+			inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Holds})
+			return b, inv, b.withdraw(inv.Bolt11)
+		},
+		"failed before": func(t *testing.T) (*bundle, simnode.Issued, *paidaction.PaidAction) {
+			return withdrawnAgain(t, simnode.Holds)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, inv, pa := begin(t)
+			claimed, send := make(chan struct{}), make(chan struct{})
+			b.Node.Before(simnode.MethodPay, func(paidaction.Hash) { close(claimed); <-send })
+			working, stopWorking := context.WithCancel(b.Ctx)
+			var worker sync.WaitGroup
+			worker.Go(func() { _, _ = b.Relay.Step(working, b.Node.Name(), b.Engine.Advance) })
+			<-claimed
+			heard, conclude := make(chan struct{}), make(chan struct{})
+			b.Node.After(simnode.MethodTrack, func(paidaction.Hash) { close(heard); <-conclude })
+			var auditor sync.WaitGroup
+			auditor.Go(func() {
+				if out, err := b.NewRelay().Proceed(b.Ctx, pa.ID); err != nil || out.Failure != nil {
+					t.Errorf("the auditor says %+v, %v", out, err)
+				}
+			})
+			<-heard
+			close(send)
+			b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 50_000 })
+			stopWorking()
+			worker.Wait()
+			b.Clock.Advance(2 * time.Hour) // the invoice has expired
+			close(conclude)
+			auditor.Wait()
+			b.rounds(2)
+			b.WantState(pa.ID, paidaction.Forwarding)
+			if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
+				t.Fatal(err)
+			}
+			b.rounds(2)
+			b.WantState(pa.ID, paidaction.Paid)
+			b.wantPaidOut(inv.Hash, 50_000)
+			b.wantSound()
+		})
+	}
+}

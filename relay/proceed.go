@@ -253,6 +253,12 @@ func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row d
 	if !clock.After(attempt.SendUntil) {
 		return paidaction.Outcome{}, nil
 	}
+	// What it did not know when it was asked may have reached it since, if we were stopped in between. Now nothing can
+	// reach it any more, so its answer stands.
+	now, err := r.present(ctx, node, hashOf(row))
+	if absent := errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && isEarlier(attempt, now)); !absent {
+		return paidaction.Outcome{}, err
+	}
 	if clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)) {
 		return r.ended(ctx, row, attempt, endedNotSent, "the invoice has expired")
 	}
