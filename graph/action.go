@@ -21,9 +21,10 @@ type resolver struct {
 	kinds    map[string]func(*paidaction.PaidAction) (schema.PaidAction, error)
 	keys     *gather.Group[*whose] // the look-ups of keys
 	meters   meters
-	sockets  *slots // open websockets
-	followed *slots // subscriptions under way
-	reading  *reading
+	sockets  *slots   // open websockets
+	followed *slots   // subscriptions under way
+	reading  *portion // connections of answers
+	writing  *portion // connections of mutations that cost nothing
 }
 
 // These types are what gqlgen asks for: which of them resolves the fields of which GraphQL type.
@@ -224,18 +225,22 @@ func (m mutations) RetryPaidAction(ctx context.Context, id int64, key *string, m
 }
 
 func (m mutations) CancelInvoice(ctx context.Context, id int64, secret *string) (schema.PaidAction, error) {
+	// The node is asked each time.
+	if err := m.meters.paying(sessionOf(ctx), m.Now()); err != nil {
+		return nil, err
+	}
 	return m.show(m.Engine.Cancel(ctx, caller(ctx, secret), id))
 }
 
 func (q queries) PaidAction(ctx context.Context, id int64, secret *string) (schema.PaidAction, error) {
-	return q.show(q.Engine.Get(ctx, caller(ctx, secret), id))
+	return q.show(inTurn(ctx, q.reading, func() (*paidaction.PaidAction, error) { return q.Engine.Get(ctx, caller(ctx, secret), id) }))
 }
 
 func (q queries) PaidActions(ctx context.Context, first int, after *int64) (*schema.PaidActionPage, error) {
 	if err := q.Limits.checkList(first); err != nil {
 		return nil, err
 	}
-	list, err := inTurn(ctx, q.resolver, func() ([]*paidaction.PaidAction, error) {
+	list, err := inTurn(ctx, q.reading, func() ([]*paidaction.PaidAction, error) {
 		return q.Engine.List(ctx, caller(ctx, nil), orElse(after, math.MaxInt64), int32(first)+1)
 	})
 	if err != nil {

@@ -29,8 +29,12 @@ func (m mutations) CreateInvite(ctx context.Context, giftCredits int64, limit in
 	if err != nil {
 		return nil, err
 	}
+	// Nothing is paid, but the row stays for ever.
+	if err := m.meters.paying(sessionOf(ctx), m.Now()); err != nil {
+		return nil, err
+	}
 	var invite db.Invite
-	err = pgx.BeginFunc(ctx, m.Pool, func(tx pgx.Tx) error {
+	err = m.inTx(ctx, func(tx pgx.Tx) error {
 		invite, err = community.CreateInvite(ctx, db.New(tx), inviter, giftCredits, int64(limit), m.Now(), rand.Reader)
 		return err
 	})
@@ -45,7 +49,7 @@ func (m mutations) RevokeInvite(ctx context.Context, code string) (*db.Invite, e
 	if err != nil {
 		return nil, err
 	}
-	invite, err := community.RevokeInvite(ctx, db.New(m.Pool), inviter, code, m.Now())
+	invite, err := community.RevokeInvite(ctx, m.writes(), inviter, code, m.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (r *resolver) newLoaders(viewer *int64) *loaders {
 			var rows []paidaction.PaidAction
 			var err error
 			if viewer != nil {
-				rows, err = inTurn(ctx, r, func() ([]paidaction.PaidAction, error) { return r.Engine.Own(ctx, *viewer, ids) })
+				rows, err = inTurn(ctx, r.reading, func() ([]paidaction.PaidAction, error) { return r.Engine.Own(ctx, *viewer, ids) })
 			}
 			return inOrder(ids, rows, func(pa *paidaction.PaidAction) int64 { return pa.ID }, err)
 		}, wait),

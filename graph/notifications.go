@@ -68,7 +68,7 @@ func (m mutations) NotificationsSeen(ctx context.Context, upTo int64) (*schema.M
 	if err != nil {
 		return nil, err
 	}
-	if err := db.New(m.Pool).MarkNotificationsSeen(ctx, db.MarkNotificationsSeenParams{UserID: *user, UpTo: upTo}); err != nil {
+	if err := m.writes().MarkNotificationsSeen(ctx, db.MarkNotificationsSeenParams{UserID: *user, UpTo: upTo}); err != nil {
 		return nil, fmt.Errorf("mark notifications as seen: %w", err)
 	}
 	return m.me(ctx, user)

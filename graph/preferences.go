@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
-	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
 func (m mutations) SetPreferences(ctx context.Context, dropInvoicesAfterDays *int, hideInvoiceDescriptions bool) (*community.Preferences, error) {
@@ -13,7 +12,7 @@ func (m mutations) SetPreferences(ctx context.Context, dropInvoicesAfterDays *in
 		return nil, err
 	}
 	p := community.Preferences{DropInvoicesAfterDays: dropInvoicesAfterDays, HideInvoiceDescriptions: hideInvoiceDescriptions}
-	if err := community.SetPreferences(ctx, db.New(m.Pool), user, p, m.Now()); err != nil {
+	if err := community.SetPreferences(ctx, m.writes(), user, p, m.Now()); err != nil {
 		return nil, err
 	}
 	return &p, nil

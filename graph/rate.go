@@ -14,8 +14,8 @@ import (
 )
 
 // Rates limit how often one user (with any of their keys) or one address without a key may ask: on average per second,
-// with ten seconds' worth allowed at once. Paying, and what calls somebody else's server, has a further limit. They
-// hold for one process; 0 is no limit.
+// with ten seconds' worth allowed at once. What asks a node, calls somebody else's server, or is kept without being paid
+// for has a further limit, as paying has. They hold for one process; 0 is no limit.
 type Rates struct {
 	Key           float64 // requests with the keys of one user
 	KeyPaying     float64
@@ -148,7 +148,8 @@ func (m meters) asking(s *session, now time.Time) error {
 	return m.address.take(s.who(), now)
 }
 
-// paying counts something that costs money, or that calls somebody else's server.
+// paying counts something that costs money, or costs us something: a call of a node or of somebody else's server, or a
+// row to keep.
 func (m meters) paying(s *session, now time.Time) error {
 	if s.user != nil {
 		return m.keyPaying.take(s.who(), now)

@@ -185,6 +185,8 @@ func TestPayingIsBoundedMoreStrictly(t *testing.T) {
 		"registering webhooks":    `webhookCreate(url: "https://example.org") { secret }`,
 		"testing webhooks":        `webhookTest(id: 1) { id }`,
 		"delivering again":        `webhookRedeliver(message: 1) { id }`,
+		"making invites":          `createInvite(giftCredits: 1, limit: 1) { code }`,
+		"cancelling":              `cancelInvoice(id: 1) { id }`,
 		"guessing codes of gifts": `redeemInvite(code: "a guess") { giftMsat }`,
 		"linking wallets":         `linkWalletKey { secret }`,
 		"beginning to sign in":    `signIn { secret }`,

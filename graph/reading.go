@@ -12,37 +12,46 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/share"
 )
 
-// reading shares out the connections that answers are read by. A request may ask for very much, and many may come at
-// once: without bounds, payments and the jobs that settle them would wait for a connection behind all of it. So reading
-// has half of the pool, and one asker a third of that. The others wait, each asker for their own.
-type reading struct {
+// portion is a part of the pool's connections that is shared out by who asks: one asker may have a third of it. The
+// others wait, each asker for their own.
+type portion struct {
 	all  chan struct{} // a token for each connection in use
 	each *share.Shares
 }
 
-func newReading(connections int32) *reading {
-	all := max(1, int(connections)/2)
-	return &reading{all: make(chan struct{}, all), each: share.New(max(1, all/3))}
+// newReading is for what answers are read by. A request may ask for very much, and many may come at once: without
+// bounds, payments and the jobs that settle them would wait for a connection behind all of it. So reading has half of
+// the pool.
+func newReading(connections int32) *portion { return newPortion(connections / 2) }
+
+// newWriting is for mutations that cost nothing, of which as many may come at once. Those of one user wait for one
+// another in the database, since they lock the same row, and each would hold a connection while it waits. They have a
+// quarter of the pool.
+func newWriting(connections int32) *portion { return newPortion(connections / 4) }
+
+func newPortion(connections int32) *portion {
+	all := max(1, int(connections))
+	return &portion{all: make(chan struct{}, all), each: share.New(max(1, all/3))}
 }
 
 // take waits for a place, first for one of the asker's own; free gives it back.
-func (r *reading) take(ctx context.Context) (free func(), err error) {
-	give, err := r.each.Take(ctx, sessionOf(ctx).who(), nil)
+func (p *portion) take(ctx context.Context) (free func(), err error) {
+	give, err := p.each.Take(ctx, sessionOf(ctx).who(), nil)
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case r.all <- struct{}{}:
-		return sync.OnceFunc(func() { <-r.all; give() }), nil
+	case p.all <- struct{}{}:
+		return sync.OnceFunc(func() { <-p.all; give() }), nil
 	case <-ctx.Done():
 		give()
 		return nil, context.Cause(ctx)
 	}
 }
 
-// inTurn runs do, which reads with one connection.
-func inTurn[T any](ctx context.Context, r *resolver, do func() (T, error)) (T, error) {
-	free, err := r.reading.take(ctx)
+// inTurn runs do, which uses one connection, when it has a place in this portion.
+func inTurn[T any](ctx context.Context, of *portion, do func() (T, error)) (T, error) {
+	free, err := of.take(ctx)
 	if err != nil {
 		var none T
 		return none, err
@@ -52,61 +61,74 @@ func inTurn[T any](ctx context.Context, r *resolver, do func() (T, error)) (T, e
 }
 
 // reads are the queries of answers: each waits for its turn.
-func (r *resolver) reads() *db.Queries { return db.New(readPool{r.Pool, r.reading}) }
+func (r *resolver) reads() *db.Queries { return db.New(sharedPool{r.Pool, r.reading}) }
 
-// readPool is the pool, with a place for each statement.
-type readPool struct {
-	pool *pgxpool.Pool
-	*reading
+// writes are the statements of mutations that cost nothing: each waits for its turn.
+func (r *resolver) writes() *db.Queries { return db.New(sharedPool{r.Pool, r.writing}) }
+
+// inTx is a transaction of a mutation that costs nothing.
+func (r *resolver) inTx(ctx context.Context, do func(pgx.Tx) error) error {
+	free, err := r.writing.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer free()
+	return pgx.BeginFunc(ctx, r.Pool, do)
 }
 
-func (t readPool) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	free, err := t.take(ctx)
+// sharedPool is the pool, with a place for each statement.
+type sharedPool struct {
+	pool *pgxpool.Pool
+	*portion
+}
+
+func (p sharedPool) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	free, err := p.take(ctx)
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
 	defer free()
-	return t.pool.Exec(ctx, sql, args...)
+	return p.pool.Exec(ctx, sql, args...)
 }
 
-func (t readPool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	free, err := t.take(ctx)
+func (p sharedPool) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	free, err := p.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := t.pool.Query(ctx, sql, args...)
+	rows, err := p.pool.Query(ctx, sql, args...)
 	if err != nil {
 		free()
 		return nil, err
 	}
-	return readRows{rows, free}, nil
+	return sharedRows{rows, free}, nil
 }
 
-func (t readPool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	free, err := t.take(ctx)
+func (p sharedPool) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	free, err := p.take(ctx)
 	if err != nil {
 		return noRow{err}
 	}
-	return readRow{t.pool.QueryRow(ctx, sql, args...), free}
+	return sharedRow{p.pool.QueryRow(ctx, sql, args...), free}
 }
 
-// readRows give the place back when they are closed, as those who read them do in any case.
-type readRows struct {
+// sharedRows give the place back when they are closed, as those who read them do in any case.
+type sharedRows struct {
 	pgx.Rows
 	free func()
 }
 
-func (r readRows) Close() {
+func (r sharedRows) Close() {
 	r.Rows.Close()
 	r.free()
 }
 
-type readRow struct {
+type sharedRow struct {
 	pgx.Row
 	free func()
 }
 
-func (r readRow) Scan(into ...any) error {
+func (r sharedRow) Scan(into ...any) error {
 	defer r.free()
 	return r.Row.Scan(into...)
 }

@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -12,11 +13,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
-// However much is asked for at once, reading has half of the database connections, and one asker a third of these. So
-// whoever asks for too much waits for their own answers, and neither payments nor others wait with them.
-func TestReadingLeavesConnectionsToOthers(t *testing.T) {
-	t.Parallel()
-	a := serve(t, func(c *graph.Config) {
+// dozen gives the API and its engine twelve database connections.
+func dozen(t testing.TB) func(*graph.Config) {
+	return func(c *graph.Config) {
 		config := c.Pool.Config()
 		config.MaxConns = 12
 		pool, err := pgxpool.NewWithConfig(t.Context(), config)
@@ -26,7 +25,19 @@ func TestReadingLeavesConnectionsToOthers(t *testing.T) {
 		t.Cleanup(pool.Close)
 		c.Pool, c.Engine.Pool = pool, pool
 		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	})
+	}
+}
+
+// waiting is how many of the database's transactions wait for locks.
+func (a *api) waiting() int64 {
+	return a.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+}
+
+// However much is asked for at once, reading has half of the database connections, and one asker a third of these. So
+// whoever asks for too much waits for their own answers, and neither payments nor others wait with them.
+func TestReadingLeavesConnectionsToOthers(t *testing.T) {
+	t.Parallel()
+	a := serve(t, dozen(t))
 	payer := a.Person("payer", 100, 0)
 	var query strings.Builder
 	for i := range 20 {
@@ -46,16 +57,13 @@ func TestReadingLeavesConnectionsToOthers(t *testing.T) {
 			go func() { answers <- a.from(fmt.Sprintf("203.0.113.%d", n), "{"+query.String()+"}") }()
 		}
 	}
-	waiting := func() int64 {
-		return a.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)
-	}
 
 	ask(0)
 	a.AwaitBlocked(2)
 	for range 10 { // other people, and other reading
 		a.Want(payer, `{ territories { nodes { name } } me { unseenNotifications history { nodes { at } } } paidActions { nodes { id } } itemPriceMsat }`, nil)
 	}
-	if n := waiting(); n != 2 {
+	if n := a.waiting(); n != 2 {
 		t.Errorf("one asker reads with %d connections, want 2 of 12", n)
 	}
 	for n := 1; n < askers; n++ {
@@ -65,7 +73,7 @@ func TestReadingLeavesConnectionsToOthers(t *testing.T) {
 	for range 10 {
 		a.Want(payer, `mutation { donate(sats: 1) { state } }`, nil)
 	}
-	if n := waiting(); n != 6 {
+	if n := a.waiting(); n != 6 {
 		t.Errorf("all together read with %d connections, want half of 12", n)
 	}
 
@@ -78,6 +86,128 @@ func TestReadingLeavesConnectionsToOthers(t *testing.T) {
 		}
 	}
 	a.Want(payer, `{ items(sort: HOT) { nodes { id } } }`, nil)
+}
+
+// An action that is read by its number is reading like any other.
+func TestReadingActionsLeavesConnectionsToOthers(t *testing.T) {
+	t.Parallel()
+	a := serve(t, dozen(t))
+	reader := a.Person("reader", 100, 0)
+	id := a.Want(reader, `mutation { donate(sats: 1) { id } }`, nil).text("donate", "id")
+	var query strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&query, ` a%d: paidAction(id: "%s") { state }`, i, id)
+	}
+	slow, err := a.Pool.Begin(a.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Exec(a.Ctx, `LOCK TABLE invoice`); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan answer, 1)
+	go func() { answered <- a.Do(reader, "{"+query.String()+"}", nil) }()
+	a.AwaitBlocked(2)
+	for range 10 {
+		a.Want(nobody, `{ territories { nodes { name } } }`, nil)
+	}
+	if n := a.waiting(); n != 2 {
+		t.Errorf("one asker reads with %d connections, want 2 of 12", n)
+	}
+	if err := slow.Commit(a.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-answered; len(r.Errors) > 0 || len(r.Data) != 20 {
+		t.Errorf("in the end: %s", r.Raw)
+	}
+}
+
+// Of files, each piece that is sent is read like anything else.
+func TestSendingFilesLeavesConnectionsToOthers(t *testing.T) {
+	t.Parallel()
+	a := serve(t, dozen(t))
+	reader, payer := a.Person("reader", 0, 0), a.Person("payer", 100, 0)
+	at := a.Upload(reader, png).URL
+	slow, err := a.Pool.Begin(a.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Exec(a.Ctx, `LOCK TABLE upload_data`); err != nil {
+		t.Fatal(err)
+	}
+	files := make(chan file, 20)
+	for range cap(files) {
+		go func() { files <- a.File("GET", at, reader, nil) }()
+	}
+	a.AwaitBlocked(2)
+	for range 10 {
+		a.Want(payer, `mutation { donate(sats: 1) { state } }`, nil)
+	}
+	if n := a.waiting(); n != 2 {
+		t.Errorf("files are sent to one user with %d connections, want 2 of 12", n)
+	}
+	if err := slow.Commit(a.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range cap(files) {
+		if f := <-files; f.Status != http.StatusOK || f.Body != png {
+			t.Errorf("in the end: %d, %d bytes", f.Status, len(f.Body))
+		}
+	}
+}
+
+// What a user changes without paying waits for what they are changing already, with a connection for each. However much
+// that is, it has a quarter of the connections, and one user a third of these.
+func TestChangesThatCostNothingLeaveConnectionsToOthers(t *testing.T) {
+	t.Parallel()
+	a := serve(t, dozen(t))
+	payer := a.Person("payer", 100, 0)
+	var changers []person
+	for i := range 4 {
+		changers = append(changers, a.Person(fmt.Sprint("changer", i), 0, 0))
+	}
+	slow, err := a.Pool.Begin(a.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Exec(a.Ctx, `SELECT FROM usr WHERE id <> $1 FOR UPDATE`, payer.ID); err != nil {
+		t.Fatal(err)
+	}
+	changes := []string{`createInvite(giftCredits: 1, limit: 1) { code }`, `walletsReorder(ids: []) { id }`, `setPreferences { hideInvoiceDescriptions }`}
+	answers := make(chan answer, len(changers)*len(changes))
+	change := func(as person) {
+		for _, c := range changes {
+			go func() { answers <- a.Do(as, "mutation { "+c+" }", nil) }()
+		}
+	}
+
+	change(changers[0])
+	a.AwaitBlocked(1)
+	for range 10 { // other people
+		a.Want(payer, `mutation { setPreferences { hideInvoiceDescriptions } }`, nil)
+	}
+	if n := a.waiting(); n != 1 {
+		t.Errorf("one user changes with %d connections, want 1 of 12", n)
+	}
+	for _, as := range changers[1:] {
+		change(as)
+	}
+	a.AwaitBlocked(3)
+	for range 10 {
+		a.Want(payer, `mutation { donate(sats: 1) { state } }`, nil)
+	}
+	if n := a.waiting(); n != 3 {
+		t.Errorf("all together change with %d connections, want a quarter of 12", n)
+	}
+
+	if err := slow.Commit(a.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range cap(answers) {
+		if r := <-answers; len(r.Errors) > 0 {
+			t.Errorf("in the end: %s", r.Raw)
+		}
+	}
 }
 
 // Whoever gives up waiting gives their place in the line back.

@@ -85,9 +85,9 @@ func (m mutations) SignedIn(ctx context.Context, secret string, name *string, sc
 		user, in, err = m.collect(ctx, db.New(tx), secret, links, name, scopes)
 		return err
 	}
-	err = pgx.BeginFunc(ctx, m.Pool, collect)
+	err = m.inTx(ctx, collect)
 	if errors.Is(err, errOvertaken) {
-		err = pgx.BeginFunc(ctx, m.Pool, collect)
+		err = m.inTx(ctx, collect)
 	}
 	if err != nil || in == nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (m mutations) SignOut(ctx context.Context) (*db.Usr, error) {
 	if s.user == nil {
 		return nil, paidaction.Errorf(paidaction.CodeUnauthenticated, "You are not signed in.")
 	}
-	n, err := db.New(m.Pool).RevokeKey(ctx, db.RevokeKeyParams{At: new(m.Now()), KeyHash: s.hash})
+	n, err := m.writes().RevokeKey(ctx, db.RevokeKeyParams{At: new(m.Now()), KeyHash: s.hash})
 	if err != nil {
 		return nil, fmt.Errorf("revoke a key: %w", err)
 	}

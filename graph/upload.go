@@ -154,7 +154,7 @@ var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)
 // the URL is the only proof of ownership. That ends when its item is deleted: by then everybody may know the URL.
 func (f *files) get(w http.ResponseWriter, r *http.Request) {
 	noStore(w)
-	row, err := f.find(r)
+	row, s, err := f.find(r)
 	if err != nil {
 		f.refuse(w, r, err)
 		return
@@ -172,35 +172,35 @@ func (f *files) get(w http.ResponseWriter, r *http.Request) {
 	}
 	control := http.NewResponseController(w)
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
-	http.ServeContent(w, r, "", row.Upload.CreatedAt, &download{ctx: r.Context(), q: db.New(f.Pool), upload: row.Upload, control: control})
+	http.ServeContent(w, r, "", row.Upload.CreatedAt, &download{ctx: withSession(r.Context(), s), q: f.reads(), upload: row.Upload, control: control})
 }
 
-func (f *files) find(r *http.Request) (row db.UploadByTokenRow, err error) {
+func (f *files) find(r *http.Request) (row db.UploadByTokenRow, s *session, err error) {
 	missing := refused(http.StatusNotFound, paidaction.CodeNotFound, "There is no such file, or it is somebody else's and not paid yet.")
 	token := r.PathValue("token")
 	if !tokenPattern.MatchString(token) {
-		return row, missing
+		return row, nil, missing
 	}
-	s, err := f.authenticate(r.Context(), r.Header.Get("Authorization"), clientAddress(r, f.TrustedProxies))
+	s, err = f.authenticate(r.Context(), r.Header.Get("Authorization"), clientAddress(r, f.TrustedProxies))
 	if err == nil {
 		err = f.meters.asking(s, f.Now())
 	}
 	if err != nil {
-		return row, err
+		return row, nil, err
 	}
-	row, err = db.New(f.Pool).UploadByToken(r.Context(), token)
+	row, err = f.reads().UploadByToken(withSession(r.Context(), s), token)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return row, missing
+		return row, nil, missing
 	}
 	if err != nil {
-		return row, fmt.Errorf("look up an upload: %w", err)
+		return row, nil, fmt.Errorf("look up an upload: %w", err)
 	}
 	owner, viewer := row.Upload.OwnerID, s.viewer()
 	theirs := owner == nil && !row.Deleted || owner != nil && viewer != nil && *viewer == *owner
 	if !row.Public && !theirs {
-		return row, missing
+		return row, nil, missing
 	}
-	return row, nil
+	return row, s, nil
 }
 
 // download reads an upload piece by piece: a slow reader costs the memory of one piece, and no database connection.

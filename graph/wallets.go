@@ -65,7 +65,7 @@ func (m mutations) WalletEnable(ctx context.Context, id int64, enabled bool) (*w
 	if err != nil {
 		return nil, err
 	}
-	return pointer(m.Wallets.Enable(ctx, user, id, enabled))
+	return pointer(inTurn(ctx, m.writing, func() (wallet.Wallet, error) { return m.Wallets.Enable(ctx, user, id, enabled) }))
 }
 
 func (m mutations) WalletRemove(ctx context.Context, id int64) ([]*wallet.Wallet, error) {
@@ -73,10 +73,12 @@ func (m mutations) WalletRemove(ctx context.Context, id int64) ([]*wallet.Wallet
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Wallets.Remove(ctx, user, id); err != nil {
-		return nil, err
-	}
-	return pointers(m.Wallets.List(ctx, user))
+	return pointers(inTurn(ctx, m.writing, func() ([]wallet.Wallet, error) {
+		if err := m.Wallets.Remove(ctx, user, id); err != nil {
+			return nil, err
+		}
+		return m.Wallets.List(ctx, user)
+	}))
 }
 
 func (m mutations) WalletsReorder(ctx context.Context, ids []int64) ([]*wallet.Wallet, error) {
@@ -84,7 +86,7 @@ func (m mutations) WalletsReorder(ctx context.Context, ids []int64) ([]*wallet.W
 	if err != nil {
 		return nil, err
 	}
-	return pointers(m.Wallets.Reorder(ctx, user, ids))
+	return pointers(inTurn(ctx, m.writing, func() ([]wallet.Wallet, error) { return m.Wallets.Reorder(ctx, user, ids) }))
 }
 
 func (q queries) Wallets(ctx context.Context) ([]*wallet.Wallet, error) {
@@ -92,7 +94,7 @@ func (q queries) Wallets(ctx context.Context) ([]*wallet.Wallet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pointers(inTurn(ctx, q.resolver, func() ([]wallet.Wallet, error) { return q.resolver.Wallets.List(ctx, user) }))
+	return pointers(inTurn(ctx, q.reading, func() ([]wallet.Wallet, error) { return q.resolver.Wallets.List(ctx, user) }))
 }
 
 func pointer[T any](x T, err error) (*T, error) {

@@ -40,6 +40,11 @@ func (m mutations) WebhookRotate(ctx context.Context, id int64) (*schema.Webhook
 	if err != nil {
 		return nil, err
 	}
+	free, err := m.writing.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
 	return secretOf(m.Webhooks.Rotate(ctx, user, id))
 }
 
@@ -55,7 +60,7 @@ func (m mutations) WebhookEnable(ctx context.Context, id int64, enabled bool) (*
 	if err != nil {
 		return nil, err
 	}
-	return pointer(m.Webhooks.Enable(ctx, user, id, enabled))
+	return pointer(inTurn(ctx, m.writing, func() (webhook.Webhook, error) { return m.Webhooks.Enable(ctx, user, id, enabled) }))
 }
 
 func (m mutations) WebhookRemove(ctx context.Context, id int64) ([]*webhook.Webhook, error) {
@@ -90,7 +95,7 @@ func (q queries) Webhooks(ctx context.Context) ([]*webhook.Webhook, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pointers(inTurn(ctx, q.resolver, func() ([]webhook.Webhook, error) { return q.resolver.Webhooks.List(ctx, user) }))
+	return pointers(inTurn(ctx, q.reading, func() ([]webhook.Webhook, error) { return q.resolver.Webhooks.List(ctx, user) }))
 }
 
 // Messages is resolved only for webhooks that were found for their owner.
@@ -98,7 +103,7 @@ func (r webhooks) Messages(ctx context.Context, w *webhook.Webhook, first int, a
 	if err := r.Limits.checkList(first); err != nil {
 		return nil, err
 	}
-	rows, err := inTurn(ctx, r.resolver, func() ([]webhook.Message, error) {
+	rows, err := inTurn(ctx, r.reading, func() ([]webhook.Message, error) {
 		return r.resolver.Webhooks.Messages(ctx, w.ID, orElse(after, math.MaxInt64), int32(first)+1)
 	})
 	if err != nil {
