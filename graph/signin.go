@@ -125,6 +125,13 @@ func (m mutations) collect(ctx context.Context, q *db.Queries, secret string, li
 // new one ends the oldest.
 const signedInAtOnce = 20
 
+// deadKeysOfOne is how many of the keys that a user got by signing in are still listed when they are good for nothing.
+// Of those beyond that, each sign-in deletes a page.
+const (
+	deadKeysOfOne = 1000
+	deadKeysPage  = 10
+)
+
 func (m mutations) signInKey(ctx context.Context, q *db.Queries, user int64, scopes []string, until, now time.Time) (key string, err error) {
 	if _, err = q.LockUser(ctx, user); err != nil {
 		return "", fmt.Errorf("lock who signs in: %w", err)
@@ -134,6 +141,10 @@ func (m mutations) signInKey(ctx context.Context, q *db.Queries, user int64, sco
 	}
 	if err = q.RevokeOldestKeys(ctx, db.RevokeOldestKeysParams{At: &now, UserID: user, Most: signedInAtOnce}); err != nil {
 		return "", fmt.Errorf("revoke the oldest keys: %w", err)
+	}
+	// Each sign-in reads all keys of its user. Without a bound, whoever signs in all day would have that read millions.
+	if err = q.ForgetDeadKeys(ctx, db.ForgetDeadKeysParams{UserID: user, At: now, Most: deadKeysOfOne, Page: deadKeysPage}); err != nil {
+		return "", fmt.Errorf("forget dead keys: %w", err)
 	}
 	return key, nil
 }

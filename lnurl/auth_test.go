@@ -178,6 +178,41 @@ func TestTheOldestKeyEndsForANewOne(t *testing.T) {
 	}
 }
 
+// Keys that were got by signing in, and that are good for nothing any more, do not become ever more: beyond a thousand of
+// a user's, each sign-in deletes some of the oldest, and nothing else.
+func TestDeadKeysFromSigningInAreBounded(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	good, user, _ := h.Enter("alice's")
+	h.Enter("bob's")
+	if _, _, err := graph.AddKey(h.Ctx, h.Pool, user, graph.Scopes, h.Clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Pool.Exec(h.Ctx, `UPDATE api_key SET revoked_at = $1 WHERE expires_at IS NULL`, h.Clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	const dead = `INSERT INTO api_key (user_id, key_hash, scopes, created_at, expires_at, revoked_at)
+		SELECT usr.id, sha256((usr.name || g)::bytea), '{READ}', $1::timestamptz, $1::timestamptz + interval '1 day', $1 FROM usr, generate_series(1, 1015) AS g`
+	if _, err := h.Pool.Exec(h.Ctx, dead, h.Clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for i, left := range []int64{1005, 1000, 1000} {
+		h.Enter("alice's")
+		if n := h.Count(`SELECT count(*) FROM api_key k JOIN usr ON usr.id = k.user_id WHERE usr.name = $1 AND revoked_at IS NOT NULL AND expires_at IS NOT NULL`, user); n != left {
+			t.Errorf("after sign-in %d there are %d dead keys, want %d", i+1, n, left)
+		}
+	}
+	if n := h.Count(`SELECT count(*) FROM generate_series(1, 15) AS g JOIN api_key ON key_hash = sha256(($1 || g)::bytea)`, user); n != 0 {
+		t.Errorf("%d of the oldest keys are left", n)
+	}
+	if n := h.Count(`SELECT count(*) FROM api_key k JOIN usr ON usr.id = k.user_id WHERE usr.name <> $1 AND revoked_at IS NOT NULL`, user); n != 1015 {
+		t.Errorf("of another's dead keys %d are left", n)
+	}
+	if n := h.Count(`SELECT count(*) FROM api_key WHERE expires_at IS NULL`); n != 1 || h.Ask(good, `{ me { creditsMsat } }`).code() != "" {
+		t.Errorf("of keys that were not got by signing in %d are left; the first sign-in is good: %q", n, h.Ask(good, `{ me { creditsMsat } }`).code())
+	}
+}
+
 // If the name is taken, another one can be asked for; nobody gets in twice that way.
 func TestFirstSignInChoosesAName(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
@@ -91,7 +93,17 @@ func TestWalletsOfAnAccountAreBounded(t *testing.T) {
 // Whoever signs in at several browsers at once has no more keys by it than one after the other: 20.
 func TestSignInsAtOnceAreCounted(t *testing.T) {
 	t.Parallel()
-	h := serveAPI(t, withNewUsers)
+	h := serveAPI(t, func(c *graph.Config) {
+		withNewUsers(c)
+		settings := c.Pool.Config()
+		settings.MaxConns = 24 // of which one address may sign in with two
+		pool, err := pgxpool.NewWithConfig(t.Context(), settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		c.Pool = pool
+	})
 	h.Enter("alice's")
 	if _, err := h.Pool.Exec(h.Ctx, `INSERT INTO api_key (user_id, key_hash, scopes, created_at, expires_at)
 		SELECT k.user_id, sha256(n::text::bytea), k.scopes, k.created_at, k.expires_at FROM api_key AS k, generate_series(1, 19) AS n`); err != nil {

@@ -28,6 +28,13 @@ UPDATE api_key SET revoked_at = @at WHERE key_hash = @key_hash AND revoked_at IS
 UPDATE api_key SET revoked_at = @at WHERE id IN (SELECT old.id FROM api_key AS old
     WHERE old.user_id = @user_id AND old.expires_at > @at AND old.revoked_at IS NULL ORDER BY old.id DESC OFFSET @most);
 
+-- name: ForgetDeadKeys :exec
+-- Of a user who is locked: a page of those keys that were to end by themselves and are good for nothing, but for the newest. Nobody is waited for: who deletes keys
+-- or revokes one may hold it, and wait for the epoch that this transaction has begun.
+DELETE FROM api_key WHERE id = ANY (ARRAY(SELECT gone.id FROM api_key AS gone WHERE gone.id IN (SELECT old.id FROM api_key AS old
+    WHERE old.user_id = @user_id AND old.expires_at IS NOT NULL AND least(old.revoked_at, old.expires_at) <= @at::timestamptz
+    ORDER BY old.id DESC OFFSET @most LIMIT @page) ORDER BY gone.id FOR NO KEY UPDATE SKIP LOCKED));
+
 -- name: RevokeKeyByID :execrows
 UPDATE api_key SET revoked_at = @at WHERE id = @id AND revoked_at IS NULL;
 

@@ -45,6 +45,31 @@ func (q *Queries) DeleteKeys(ctx context.Context, arg DeleteKeysParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
+const forgetDeadKeys = `-- name: ForgetDeadKeys :exec
+DELETE FROM api_key WHERE id = ANY (ARRAY(SELECT gone.id FROM api_key AS gone WHERE gone.id IN (SELECT old.id FROM api_key AS old
+    WHERE old.user_id = $1 AND old.expires_at IS NOT NULL AND least(old.revoked_at, old.expires_at) <= $2::timestamptz
+    ORDER BY old.id DESC OFFSET $3 LIMIT $4) ORDER BY gone.id FOR NO KEY UPDATE SKIP LOCKED))
+`
+
+type ForgetDeadKeysParams struct {
+	UserID int64
+	At     time.Time
+	Most   int32
+	Page   int32
+}
+
+// Of a user who is locked: a page of those keys that were to end by themselves and are good for nothing, but for the newest. Nobody is waited for: who deletes keys
+// or revokes one may hold it, and wait for the epoch that this transaction has begun.
+func (q *Queries) ForgetDeadKeys(ctx context.Context, arg ForgetDeadKeysParams) error {
+	_, err := q.db.Exec(ctx, forgetDeadKeys,
+		arg.UserID,
+		arg.At,
+		arg.Most,
+		arg.Page,
+	)
+	return err
+}
+
 const holdKey = `-- name: HoldKey :one
 SELECT expires_at FROM api_key WHERE key_hash = $1 AND revoked_at IS NULL FOR SHARE
 `
