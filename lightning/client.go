@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -24,6 +25,7 @@ type Client struct {
 	macaroon macaroonCredentials
 	silence  silence
 	known    known
+	ends     sync.WaitGroup // calls that go on when their callers have given up (toEnd)
 
 	main     mainRPC
 	invoices invoicesRPC
@@ -51,8 +53,18 @@ func newClient(cfg Config, conn *grpc.ClientConn, macaroon macaroonCredentials) 
 // Name is the name in the configuration.
 func (c *Client) Name() string { return c.cfg.Name }
 
-// Close ends the connection and every stream on it.
-func (c *Client) Close() error { return c.conn.Close() }
+// closeTimeout is how long Close waits for calls that must not be broken off.
+const closeTimeout = 5 * time.Second
+
+// Close ends the connection and every stream on it. Before that it waits, no longer than closeTimeout, for calls that
+// change an invoice: their callers have given up, but that a process is told to end must not break them off (toEnd).
+func (c *Client) Close() error {
+	end := sync.OnceValue(c.conn.Close)
+	late := time.AfterFunc(closeTimeout, func() { _ = end() }) // ends the calls, too
+	defer late.Stop()
+	c.ends.Wait()
+	return end()
+}
 
 // rpc is a unary method of a generated client.
 type rpc[Request, Response any] func(context.Context, *Request, ...grpc.CallOption) (*Response, error)
@@ -83,19 +95,19 @@ func call[Request, Response any](
 // its transaction, although PostgreSQL may have committed it (for instance while no replica answers). Then the invoice
 // is settled or cancelled, but LND tells no channel of it, and says when asked again that this was done already. The
 // payment would hang until the node or its peer is restarted, or the channel is force-closed.
-func toEnd[Request, Response any](method rpc[Request, Response]) rpc[Request, Response] {
+func toEnd[Request, Response any](c *Client, method rpc[Request, Response]) rpc[Request, Response] {
 	return func(ctx context.Context, request *Request, options ...grpc.CallOption) (*Response, error) {
 		type answer struct {
 			response *Response
 			err      error
 		}
 		answers := make(chan answer, 1)
-		go func() {
+		c.ends.Go(func() {
 			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 			defer cancel()
 			response, err := method(limited, request, options...)
 			answers <- answer{response, err}
-		}()
+		})
 		select {
 		case a := <-answers:
 			return a.response, a.err

@@ -220,6 +220,62 @@ func TestWhatChangesAnInvoiceIsNotBrokenOff(t *testing.T) {
 	}
 }
 
+// Nor does a process break it off that is told to end, unless the node stands still for too long: whoever closes a client
+// whose callers have given up waits.
+func TestClosingBreaksNoChangeOff(t *testing.T) {
+	t.Parallel()
+	for name, answers := range map[string]bool{"the node answers": true, "the node stands still": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, server, node := fixture(t)
+			c, err := lightning.Dial(server.Config())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := request(1, true)
+			if _, err := node.Add(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			if err := node.PayHash(r.Hash, simnode.Payment{}); err != nil {
+				t.Fatal(err)
+			}
+			came, stands := make(chan struct{}), make(chan struct{})
+			release := sync.OnceFunc(func() { close(stands) })
+			defer release()
+			node.Before(simnode.MethodSettle, func(paidaction.Hash) { close(came); <-stands })
+			ctx, giveUp := context.WithCancel(t.Context())
+			settled := make(chan error, 1)
+			go func() { settled <- c.SettleInvoice(ctx, r.Preimage) }()
+			<-came
+			giveUp()
+			if err := <-settled; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			closed := make(chan error, 1)
+			go func() { closed <- c.Close() }()
+			select {
+			case <-closed:
+				t.Fatal("the call was broken off")
+			case <-time.After(100 * time.Millisecond):
+			}
+			if answers {
+				release()
+			}
+			select {
+			case err := <-closed:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("the process never ends")
+			}
+			if inv, _ := node.Inspect(r.Hash); answers && inv.State != paidaction.InvoiceSettled {
+				t.Errorf("the invoice is %s", inv.State)
+			}
+		})
+	}
+}
+
 // A node that takes calls and does not answer holds up one caller at a time, not all; once it answers it is as before.
 func TestASilentNodeHoldsUpOneCaller(t *testing.T) {
 	t.Parallel()

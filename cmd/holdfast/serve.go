@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -251,9 +252,11 @@ func (s *service) close() {
 			s.log.Warn("the lock was not closed cleanly", "error", err)
 		}
 	}
+	var closing sync.WaitGroup // each may wait for its node
 	for _, client := range s.clients {
-		_ = client.Close() // not used any more
+		closing.Go(func() { _ = client.Close() }) // not used any more
 	}
+	closing.Wait()
 }
 
 // run serves until ctx ends, and then returns nil; otherwise it returns the reason why the service cannot go on.
