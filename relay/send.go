@@ -83,6 +83,9 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 // pay gives the payment to the node. The call ends with the claim, even for a process that is stopped here and goes on
 // an hour later. The payment does not end with the call: it is tracked.
 func (r *Relay) pay(ctx context.Context, c *claim, request paidaction.PaymentRequest, advance Advance) (blame Blame, tracked bool) {
+	if ctx.Err() != nil { // the process is told to end, and nothing has been sent: others may send it soon
+		return r.notSent(ctx, c, context.Cause(ctx)), false
+	}
 	began := time.Now() // before the clock is looked at: whoever is stopped after that has less time left, not more
 	left := c.attempt.SendUntil.Sub(r.now())
 	if left <= 0 {

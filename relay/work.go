@@ -250,7 +250,8 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 // since is the moment after which those payments were claimed that can still hold a place.
 func (r *Relay) since(now time.Time) time.Time { return now.Add(-r.Settings.SendWindow) }
 
-// claimOf commits the promise to send, before anything is sent.
+// claimOf commits the promise to send, before anything is sent. It is not abandoned half-way when ctx ends: nobody would
+// know whether there is a claim, so nobody could send the payment before its time is over, and then only the same node.
 func (r *Relay) claimOf(ctx context.Context, c *claim, sendable paidaction.Msat, of kinds) error {
 	a := &c.attempt
 	a.ClaimedAt = r.now()
@@ -258,7 +259,7 @@ func (r *Relay) claimOf(ctx context.Context, c *claim, sendable paidaction.Msat,
 	byAge := of.order.byAge()
 	var claimed db.ClaimRelayRow
 	err := db.Alone(ctx, r.Pool, func(q *db.Queries) (err error) {
-		claimed, err = q.ClaimRelay(ctx, db.ClaimRelayParams{Node: &a.Node, NodeKey: a.NodeKey, Fence: a.Fence, Sendable: int64(min(sendable, r.most(a.Node))),
+		claimed, err = q.ClaimRelay(context.WithoutCancel(ctx), db.ClaimRelayParams{Node: &a.Node, NodeKey: a.NodeKey, Fence: a.Fence, Sendable: int64(min(sendable, r.most(a.Node))),
 			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil, Forwards: of.forwards, Withdrawals: of.withdrawals, Since: r.since(a.ClaimedAt),
 			ByAge: byAge, WaitingSince: a.ClaimedAt.Add(-waitsLong), Names: r.Nodes.Ours()})
 		return err
