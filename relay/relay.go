@@ -70,6 +70,8 @@ var ErrNoNode = errors.New("the node takes no payment now")
 type Wallets interface {
 	// Has reports whether the receiver has a wallet that can be asked.
 	Has(ctx context.Context, receiver int64) (bool, error)
+	// Asked reports whether a wallet's owner has neither removed nor disabled it.
+	Asked(ctx context.Context, wallet int64) (bool, error)
 	// Each calls try with an invoice of every usable wallet of the receiver in turn, until try returns nil. A refusal
 	// is logged for the wallet's owner; any other error of try is ours, and ends Each. paidaction.ErrNoReceiver if no
 	// wallet is left.

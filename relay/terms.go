@@ -387,6 +387,24 @@ var (
 	errElsewhere = errors.New("not the sending node's fault")
 )
 
+// errWithdrawn says that a receiver does not want to be paid by this wallet any more.
+var errWithdrawn = &wrap.Violation{Code: "WALLET_GONE", Why: "the wallet that issued it was removed or disabled"}
+
+// wanted is nil while the receiver of a forward has the wallet that issued the invoice.
+func (r *Relay) wanted(ctx context.Context, row db.RelayPayment) error {
+	if row.WalletID == nil || r.Wallets == nil {
+		return nil
+	}
+	asked, err := r.Wallets.Asked(ctx, *row.WalletID)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errElsewhere, err)
+	}
+	if !asked {
+		return r.counted(errWithdrawn)
+	}
+	return nil
+}
+
 // prepare checks everything again right before a payment is sent: what was true when the invoice was accepted may not
 // be true any more (spec 03 §3.2, spec 05.2).
 func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentRequest, error) {
@@ -418,7 +436,7 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 			return fmt.Errorf("%w: %w", errElsewhere, err)
 		}
 		return nil
-	})
+	}, func() error { return r.wanted(ctx, c.row) })
 	if err != nil {
 		return request, err
 	}

@@ -28,6 +28,16 @@ func (w *Wallets) Has(ctx context.Context, user int64) (bool, error) {
 	return has, nil
 }
 
+// Asked reports whether a wallet is still asked for invoices: its owner has neither removed nor disabled it. Replacing its
+// settings does not matter: what it issued before is still its owner's.
+func (w *Wallets) Asked(ctx context.Context, wallet int64) (bool, error) {
+	asked, err := db.New(w.Pool).WalletIsAsked(ctx, wallet)
+	if err != nil {
+		return false, fmt.Errorf("look for wallet %d: %w", wallet, err)
+	}
+	return asked, nil
+}
+
 // Each asks the receiver's wallets in order for an invoice, and passes each invoice to try until try returns nil.
 // genesis is the first attempt of what is to be paid, or 0 if this is it. A wallet that failed for it comes after those
 // that did not. A wallet is left out if it failed twice, or if the limit of its invoices waits unpaid inside ours. A

@@ -186,15 +186,31 @@ func TestWhoHasAWallet(t *testing.T) {
 			t.Errorf("user %d has one: %t, error %v", user, has, err)
 		}
 	}
+	asked := func(id int64, want bool) {
+		t.Helper()
+		if asked, err := w.Asked(w.ctx, id); asked != want || err != nil {
+			t.Errorf("wallet %d is asked: %t, error %v", id, asked, err)
+		}
+	}
 	user, other := w.user(), w.user()
 	has(user, false)
 	saved := w.save(user, newLNbits(t, w.mint).settings())
 	has(user, true)
+	asked(saved.ID, true)
+	if _, err := w.Save(w.ctx, user, saved.ID, "replaced", newLNbits(t, w.mint).settings()); err != nil {
+		t.Fatal(err)
+	}
+	asked(saved.ID, true)
 	has(other, false)
 	if _, err := w.pool.Exec(w.ctx, `UPDATE receiver_wallet SET enabled = false WHERE id = $1`, saved.ID); err != nil {
 		t.Fatal(err)
 	}
 	has(user, false)
+	asked(saved.ID, false)
+	if err := w.Remove(w.ctx, user, saved.ID); err != nil {
+		t.Fatal(err)
+	}
+	asked(saved.ID, false)
 }
 
 // One wallet that hangs costs its time, not more; many that hang cost no more than the search.

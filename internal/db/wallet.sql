@@ -25,6 +25,10 @@ SELECT id, kind, label, priority, enabled, created_at, changed_at FROM receiver_
 -- name: HasWallet :one
 SELECT EXISTS (SELECT FROM receiver_wallet WHERE user_id = $1 AND enabled);
 
+-- name: WalletIsAsked :one
+-- Neither removed nor disabled.
+SELECT EXISTS (SELECT FROM receiver_wallet WHERE id = $1 AND enabled);
+
 -- name: UsableWallets :many
 -- In the order in which they are asked: one that failed for this genesis comes behind those that did not (spec 01 §1.7), and one that failed as often is left out. So is one
 -- that has as many invoices waiting inside of ours: what it issues now would find no place (BoundWallet).

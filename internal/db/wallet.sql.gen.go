@@ -329,6 +329,18 @@ func (q *Queries) UsableWallets(ctx context.Context, arg UsableWalletsParams) ([
 	return items, nil
 }
 
+const walletIsAsked = `-- name: WalletIsAsked :one
+SELECT EXISTS (SELECT FROM receiver_wallet WHERE id = $1 AND enabled)
+`
+
+// Neither removed nor disabled.
+func (q *Queries) WalletIsAsked(ctx context.Context, id int64) (bool, error) {
+	row := q.db.QueryRow(ctx, walletIsAsked, id)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const walletsOfUser = `-- name: WalletsOfUser :many
 SELECT id, kind, label, priority, enabled, created_at, changed_at FROM receiver_wallet WHERE user_id = $1 ORDER BY priority, id
 `

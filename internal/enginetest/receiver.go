@@ -37,6 +37,7 @@ type Wallet struct {
 	Issued   []simnode.Issued
 	Said     []error // what it was told of its invoices
 	Before   func()  // called while it is asked
+	Gone     bool    // removed: it is not asked any more
 
 	mu sync.Mutex // guards Issued and Said while it is asked
 }
@@ -63,11 +64,18 @@ func (ws *Wallets) Has(_ context.Context, owner int64) (bool, error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, w := range ws.wallets {
-		if w.Owner == owner {
+		if w.Owner == owner && !w.Gone {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// Asked implements relay.Wallets.
+func (ws *Wallets) Asked(_ context.Context, wallet int64) (bool, error) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return !ws.wallets[wallet-1].Gone, nil
 }
 
 // Each implements relay.Wallets.
@@ -82,7 +90,7 @@ func (ws *Wallets) Each(_ context.Context, owner, genesis int64, amount paidacti
 		ws.mu.Lock()
 		failed := ws.failures[[2]int64{w.ID, genesis}]
 		ws.mu.Unlock()
-		if w.Owner != owner || failed >= 2 {
+		if w.Owner != owner || w.Gone || failed >= 2 {
 			continue
 		}
 		bolt11, err := w.invoice(amount, memo)

@@ -141,6 +141,9 @@ func (ws *wallets) Has(_ context.Context, owner int64) (bool, error) {
 	return len(ws.of(owner)) > 0, nil
 }
 
+// Asked implements relay.Wallets: nobody removes a wallet.
+func (ws *wallets) Asked(context.Context, int64) (bool, error) { return true, nil }
+
 // Each implements relay.Wallets.
 func (ws *wallets) Each(ctx context.Context, owner, genesis int64, amount paidaction.Msat, _ string, try func(int64, string) error) error {
 	failures := func(p *purse) int { return ws.failures[[2]int64{p.id, genesis}] }
