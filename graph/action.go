@@ -89,10 +89,10 @@ type action[T any] interface {
 // four of them are about the payment and the payer. Nothing slow may come before Engine.Pay, which takes the request's
 // place among those of its payer. Only the caller's key is looked up earlier, outside the resolvers.
 func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T, error) {
-	if err := r.meters.paying(sessionOf(ctx), r.Now()); err != nil {
+	args := maps.Clone(graphql.GetFieldContext(ctx).Args)
+	if err := r.meters.keeping(sessionOf(ctx), textOf(args), r.Now()); err != nil {
 		return nil, err
 	}
-	args := maps.Clone(graphql.GetFieldContext(ctx).Args)
 	secret, _ := args["secret"].(*string) // never stored with the other arguments
 	request := paidaction.Request{Kind: kind, Args: args, Caller: caller(ctx, secret)}
 	key, _ := args["idempotencyKey"].(*string)
@@ -111,6 +111,25 @@ func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T,
 	}
 	r.Log.DebugContext(ctx, "an action was asked for", "action", pa.ID, "kind", pa.Kind, "flow", pa.Flow, "state", pa.State)
 	return shown[T, A](r.inTime(pa))
+}
+
+// textOf is how many bytes of text there are among the arguments of a field.
+func textOf(args map[string]any) (bytes int) {
+	for _, arg := range args {
+		switch arg := arg.(type) {
+		case string:
+			bytes += len(arg)
+		case *string:
+			if arg != nil {
+				bytes += len(*arg)
+			}
+		case []string:
+			for _, one := range arg {
+				bytes += len(one)
+			}
+		}
+	}
+	return bytes
 }
 
 // terms are what a payer agrees to, and the key with which they may repeat the request; empty: none. most is in sats.

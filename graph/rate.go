@@ -69,16 +69,21 @@ func (m *meter) of(who string) *rate.Limiter {
 	return fresh
 }
 
-// take refuses an asker with RATE_LIMITED if they have asked too often.
-func (m *meter) take(who string, now time.Time) error {
-	if m == nil || m.of(who).AllowN(now, 1) {
+// take refuses an asker with RATE_LIMITED if they have asked too often. A request counts as so many, but as no more than
+// may be made at once: it would be refused for ever.
+func (m *meter) take(who string, counts int, now time.Time) error {
+	if m == nil {
 		return nil
 	}
-	return m.refusal()
+	asker := m.of(who)
+	if counts = min(counts, asker.Burst()); asker.AllowN(now, counts) {
+		return nil
+	}
+	return m.refusal(counts)
 }
 
-func (m *meter) refusal() error {
-	wait := int(math.Ceil(1 / m.perSecond))
+func (m *meter) refusal(counts int) error {
+	wait := int(math.Ceil(float64(counts) / m.perSecond))
 	return &rateError{httpError{http.StatusTooManyRequests, paidaction.Errorf(codeRateLimit,
 		"Too many requests in a short time. Nothing was done. Wait %d s and try again.", wait)}, wait}
 }
@@ -120,14 +125,14 @@ func (g guesses) mayTry(hash []byte, client string, now time.Time) error {
 	if g.meter == nil || g.good.Contains(string(hash)) || g.of(client).TokensAt(now) >= 1 {
 		return nil
 	}
-	return g.refusal()
+	return g.refusal(1)
 }
 
 func (g guesses) right(hash []byte) { g.good.Add(string(hash), struct{}{}) }
 
 func (g guesses) wrong(hash []byte, client string, now time.Time) {
 	g.good.Remove(string(hash)) // it was revoked, or has expired
-	_ = g.take(client, now)     // only counted: mayTry decides about the next one
+	_ = g.take(client, 1, now)  // only counted: mayTry decides about the next one
 }
 
 // meters are the meters of one process.
@@ -143,16 +148,24 @@ func newMeters(r Rates) meters {
 // asking counts a request of this session.
 func (m meters) asking(s *session, now time.Time) error {
 	if s.user != nil {
-		return m.key.take(s.who(), now)
+		return m.key.take(s.who(), 1, now)
 	}
-	return m.address.take(s.who(), now)
+	return m.address.take(s.who(), 1, now)
 }
 
 // paying counts something that costs money, or costs us something: a call of a node or of somebody else's server, or a
 // row to keep.
-func (m meters) paying(s *session, now time.Time) error {
+func (m meters) paying(s *session, now time.Time) error { return m.keeping(s, 0, now) }
+
+// keptAsOne is how many bytes of text count like one more request.
+const keptAsOne = 1024
+
+// keeping counts like paying, and more if there is text. It is kept for ever, also where nothing is paid for it in the
+// end, and the longest takes a thousand times as much room as none.
+func (m meters) keeping(s *session, text int, now time.Time) error {
+	counts := 1 + text/keptAsOne
 	if s.user != nil {
-		return m.keyPaying.take(s.who(), now)
+		return m.keyPaying.take(s.who(), counts, now)
 	}
-	return m.addressPaying.take(s.who(), now)
+	return m.addressPaying.take(s.who(), counts, now)
 }

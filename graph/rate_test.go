@@ -161,6 +161,40 @@ func TestGuessingKeysBarsNoNeighbour(t *testing.T) {
 	}
 }
 
+// Text counts by its length, whether anything is paid for it in the end or not: it is kept for ever. However long it is, it
+// does not count as more than may be asked for at once.
+func TestTextCountsByItsLength(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) { c.Rates = graph.Rates{Key: 100, KeyPaying: 1} }) // ten at once
+	payer := a.Person("payer", 100_000, 0)
+	post := func(kib int) answer {
+		return a.Do(payer, `mutation($text: String!) { createPost(title: "t", body: $text) { state } }`, map[string]any{"text": strings.Repeat("a", 1024*kib)})
+	}
+	donate := func() answer { return a.Do(payer, `mutation { donate(sats: 1) { state } }`, nil) }
+	if r := post(8); len(r.Errors) > 0 {
+		t.Fatalf("nine of ten are refused: %s", r.Raw)
+	}
+	if r := post(1); r.code() != rateLimited || !strings.Contains(r.Raw, "Wait 2 s") {
+		t.Errorf("one is left, and two are let through: %s", r.Raw)
+	}
+	if r := donate(); len(r.Errors) > 0 {
+		t.Errorf("the tenth is refused: %s", r.Raw)
+	}
+	if r := donate(); r.code() != rateLimited {
+		t.Errorf("the text did not count: %s", r.Raw)
+	}
+	a.Clock.Advance(10 * time.Second)
+	if r := post(30); len(r.Errors) > 0 {
+		t.Errorf("a long text is refused for ever: %s", r.Raw)
+	}
+	if r := donate(); r.code() != rateLimited {
+		t.Errorf("a long text did not count as ten: %s", r.Raw)
+	}
+	if n := a.Count(`SELECT count(*) FROM item`); n != 2 {
+		t.Errorf("%d posts, want 2", n)
+	}
+}
+
 // Paying is limited more strictly than asking, and what is refused costs nothing.
 func TestPayingIsBoundedMoreStrictly(t *testing.T) {
 	t.Parallel()

@@ -5,9 +5,9 @@ import "github.com/a-seed-a7aed72f/holdfast/graph"
 // Rate bounds how often the same user or address may ask; see graph.Rates.
 type Rate struct {
 	Key           float64 `help:"Requests per second of one user over all their keys, on average; ten seconds' worth may come at once. 0: no limit, as for all of these rates." default:"100"`
-	KeyPaying     float64 `help:"Of these, requests that pay, cancel, upload, sign in or make an invite, or that call somebody else's server." default:"20"`
+	KeyPaying     float64 `help:"Of these, requests that pay, cancel, upload, sign in or make an invite, or that call somebody else's server. Each KiB of text counts as one more." default:"20"`
 	Address       float64 `help:"Requests per second without a key from one address (IPv6: one /64 network)." default:"50"`
-	AddressPaying float64 `help:"Of these, requests that pay, cancel, upload or sign in." default:"5"`
+	AddressPaying float64 `help:"Of these, requests that pay, cancel, upload or sign in. Text counts as above." default:"5"`
 	WrongKeys     float64 `help:"Unknown keys per second from one address." default:"1"`
 }
 
