@@ -88,40 +88,6 @@ func TestReadingLeavesConnectionsToOthers(t *testing.T) {
 	a.Want(payer, `{ items(sort: HOT) { nodes { id } } }`, nil)
 }
 
-// An action that is read by its number is reading like any other.
-func TestReadingActionsLeavesConnectionsToOthers(t *testing.T) {
-	t.Parallel()
-	a := serve(t, dozen(t))
-	reader := a.Person("reader", 100, 0)
-	id := a.Want(reader, `mutation { donate(sats: 1) { id } }`, nil).text("donate", "id")
-	var query strings.Builder
-	for i := range 20 {
-		fmt.Fprintf(&query, ` a%d: paidAction(id: "%s") { state }`, i, id)
-	}
-	slow, err := a.Pool.Begin(a.Ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := slow.Exec(a.Ctx, `LOCK TABLE invoice`); err != nil {
-		t.Fatal(err)
-	}
-	answered := make(chan answer, 1)
-	go func() { answered <- a.Do(reader, "{"+query.String()+"}", nil) }()
-	a.AwaitBlocked(2)
-	for range 10 {
-		a.Want(nobody, `{ territories { nodes { name } } }`, nil)
-	}
-	if n := a.waiting(); n != 2 {
-		t.Errorf("one asker reads with %d connections, want 2 of 12", n)
-	}
-	if err := slow.Commit(a.Ctx); err != nil {
-		t.Fatal(err)
-	}
-	if r := <-answered; len(r.Errors) > 0 || len(r.Data) != 20 {
-		t.Errorf("in the end: %s", r.Raw)
-	}
-}
-
 // Of files, each piece that is sent is read like anything else.
 func TestSendingFilesLeavesConnectionsToOthers(t *testing.T) {
 	t.Parallel()
