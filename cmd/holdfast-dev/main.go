@@ -19,11 +19,11 @@ import (
 type commands struct {
 	FollowParent bool `hidden:"" help:"End when the process that started this one does, however it ends (Linux)."`
 
-	Bare         bareCommand         `cmd:"" hidden:"" help:"The bare handler that bench compares the service with."`
 	Run          runCommand          `cmd:"" help:"Run PostgreSQL, a Lightning network and the service until Ctrl-C."`
 	Demo         demoCommand         `cmd:"" help:"Drive every payment flow on a stack of its own, with real payments."`
 	Bench        benchCommand        `cmd:"" help:"Measure a paid action next to what PostgreSQL itself needs."`
 	Chaos        chaosCommand        `cmd:"" help:"Kill parts of a real stack under load, and check what is left."`
+	Bare         bareCommand         `cmd:"" hidden:"" help:"The bare handler that bench compares the service with."`
 	FakeNode     fakeNodeCommand     `cmd:"" hidden:"" help:"The Lightning node that bench uses."`
 	Load         loadCommand         `cmd:"" hidden:"" help:"The load generator that bench uses."`
 	Pay          payCommand          `cmd:"" help:"Pay an invoice from the payer's node of the running network."`
