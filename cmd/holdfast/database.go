@@ -131,13 +131,21 @@ func durable(ctx context.Context, pool *pgxpool.Pool) error {
 	if err := pool.QueryRow(ctx, "SHOW synchronous_commit").Scan(&mode); err != nil {
 		return err
 	}
-	switch mode {
-	case "off":
-		return fmt.Errorf("%w: the database has synchronous_commit = off and can forget payments in a crash; turn it on", errSettings)
-	case "local":
-		return fmt.Errorf("%w: the database has synchronous_commit = local, waits for no replica, and can forget payments when one takes over; set it to on", errSettings)
+	if forgets := forgetful(mode); forgets != "" {
+		return fmt.Errorf("%w: the database has %s", errSettings, forgets)
 	}
 	return nil
+}
+
+// forgetful is what is wrong with a way in which commits wait, or "".
+func forgetful(synchronousCommit string) string {
+	switch synchronousCommit {
+	case "off":
+		return "synchronous_commit = off and can forget payments in a crash; turn it on"
+	case "local":
+		return "synchronous_commit = local, waits for no replica, and can forget payments when one takes over; set it to on"
+	}
+	return ""
 }
 
 // sameDatabase refuses a direct address that leads to a database other than the service's. The locks, and the

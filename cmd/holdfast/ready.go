@@ -80,15 +80,20 @@ func (s *service) newReadiness() *readiness {
 	return r
 }
 
-// writable reports whether the database can be written to. A database that was demoted, or the replica that an address
-// leads to after a fail-over, answers every question, but is useless.
+// writable reports whether the database can be written to, and keeps what it confirms. A database that was demoted, or
+// the replica that an address leads to after a fail-over, answers every question, but is useless. One that took over may
+// have other settings than the one that [durable] was asked about when the process started.
 func (s *service) writable(ctx context.Context) error {
-	var readOnly string
-	if err := s.pool.QueryRow(ctx, "SHOW transaction_read_only").Scan(&readOnly); err != nil {
+	var readOnly, mode string
+	err := s.pool.QueryRow(ctx, "SELECT current_setting('transaction_read_only'), current_setting('synchronous_commit')").Scan(&readOnly, &mode)
+	if err != nil {
 		return err
 	}
 	if readOnly == "on" {
 		return notReady("It takes no writes: it is a replica, or was set to read only.")
+	}
+	if forgets := forgetful(mode); forgets != "" && !s.config.Development {
+		return notReady("It has " + forgets + ".")
 	}
 	return nil
 }

@@ -121,6 +121,33 @@ func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 	s.wantReady(map[string]string{"database": "It takes no writes", "migrations": ""})
 }
 
+// A database that keeps what it confirms when the process starts may do so no more later: its settings were changed, or
+// another server has taken over.
+func TestADatabaseThatForgetsIsNotReady(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	name := pgx.Identifier{pool.Config().ConnConfig.Database}.Sanitize()
+	set := func(mode string) {
+		t.Helper()
+		for _, sql := range []string{"ALTER DATABASE " + name + " SET synchronous_commit = " + mode,
+			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"} {
+			if _, err := pool.Exec(t.Context(), sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	set("on")
+	s := serve(t, settings(pool, "HOLDFAST_ROLES=api", "HOLDFAST_DEVELOPMENT=0", "HOLDFAST_SECRET="+strings.Repeat("ab", 32)))
+	for _, mode := range []string{"off", "on", "local", "remote_write"} {
+		set(mode)
+		problem := ""
+		if mode == "off" || mode == "local" {
+			problem = "It has synchronous_commit = " + mode
+		}
+		s.wantReady(map[string]string{"database": problem, "migrations": ""})
+	}
+}
+
 // A node that only issues invoices finds no routes, and needs no graph.
 func TestANodeThatOnlyIssuesNeedsNoGraph(t *testing.T) {
 	t.Parallel()
