@@ -206,6 +206,58 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// What people have paid for, and the books, are in tables that the first migrations made. No way down destroys them; those
+// that leave them as they are stay open.
+func TestWhatWasPaidForIsNotMigratedAway(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := settings(pool)
+	if _, err := pool.Exec(t.Context(), `INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, args)
+		VALUES ('DONATE', 'BALANCE', 'FEE_CREDIT', 'PAID', 1000, now(), now(), '{}')`); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob("../../migrations/*.up.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := 0 // the migrations that can be taken back
+	for _, name := range names {
+		if filepath.Base(name) >= "0036" {
+			kept++
+		}
+	}
+	version := func() (uint, bool) {
+		t.Helper()
+		version, dirty, err := migrations.Version(t.Context(), pool.Config().ConnString())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return version, dirty
+	}
+	refused := func(args ...string) {
+		t.Helper()
+		before, _ := version()
+		code, _, said := command(t, env, append([]string{"migrate", "down", "--yes"}, args...)...)
+		if after, dirty := version(); code != exitUsage || !strings.Contains(said, "drop it") || after != before || dirty {
+			t.Errorf("%v: exit code %d, from %d to %d\n%s", args, code, before, after, said)
+		}
+	}
+	refused("--all")
+	refused(fmt.Sprintf("--steps=%d", kept+1))
+	if code, _, said := command(t, env, "migrate", "down", "--yes", fmt.Sprintf("--steps=%d", kept)); code != exitOK {
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	refused()
+	refused("--all")
+	if code, _, said := command(t, env, "migrate", "up"); code != exitOK {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
+	var actions int
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM paid_action").Scan(&actions); err != nil || actions != 1 {
+		t.Errorf("%d actions, %v", actions, err)
+	}
+}
+
 // What a command destroys, and its confirmation, must be given where it is called: neither a variable left behind nor
 // the settings file can.
 func TestACommandsOwnFlagsComeFromTheCommandLine(t *testing.T) {

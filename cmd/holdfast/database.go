@@ -178,9 +178,17 @@ type identity struct {
 }
 
 func identify(ctx context.Context, at config.Database) (found identity, err error) {
+	err = onConnection(ctx, at, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT current_database(), system_identifier FROM pg_control_system()").Scan(&found.database, &found.cluster)
+	})
+	return found, err
+}
+
+// onConnection asks one short question on a connection of its own.
+func onConnection(ctx context.Context, at config.Database, ask func(context.Context, *pgx.Conn) error) error {
 	pooled, err := pgxpool.ParseConfig(string(at)) // the address may have pool settings, which no server knows
 	if err != nil {
-		return found, err
+		return err
 	}
 	settings := pooled.ConnConfig
 	settings.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // prepares no statements, which a pooler might pass on to others
@@ -189,8 +197,8 @@ func identify(ctx context.Context, at config.Database) (found identity, err erro
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, settings)
 	if err != nil {
-		return found, err
+		return err
 	}
 	defer conn.Close(ctx)
-	return found, conn.QueryRow(ctx, "SELECT current_database(), system_identifier FROM pg_control_system()").Scan(&found.database, &found.cluster)
+	return ask(ctx, conn)
 }

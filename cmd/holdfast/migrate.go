@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
 )
 
@@ -29,7 +33,7 @@ func (migrateUp) Run(ctx context.Context, e *environment) error {
 
 type migrateDown struct {
 	Steps int  `help:"How many migrations to undo." default:"1"`
-	All   bool `help:"Undo all. The database is empty afterwards."`
+	All   bool `help:"Undo all. The database is empty afterwards. Refused once anything was paid for."`
 	Yes   bool `help:"Really do it: what they hold is destroyed."`
 }
 
@@ -46,10 +50,36 @@ func (c migrateDown) Run(ctx context.Context, e *environment) error {
 	if err := sameDatabase(ctx, e); err != nil {
 		return err
 	}
+	switch destroys, err := destroysMoney(ctx, e, steps); {
+	case err != nil:
+		return migrationError(e, err)
+	case destroys:
+		return fmt.Errorf("%w: that would destroy what people have paid for, and the books; nothing was taken back. If the whole database is to go, drop it", errArguments)
+	}
 	if err := migrations.Down(ctx, string(e.config.Direct()), steps); err != nil {
 		return migrationError(e, err)
 	}
 	return printVersion(ctx, e)
+}
+
+// destroysMoney reports whether the way down by so many steps would destroy what people have paid for, and the books.
+func destroysMoney(ctx context.Context, e *environment, steps int) (destroys bool, err error) {
+	version, _, err := migrations.Version(ctx, string(e.config.Direct()))
+	if err != nil {
+		return false, err
+	}
+	if keeps, err := migrations.DownKeepsMoney(version, steps); keeps || err != nil {
+		return false, err
+	}
+	err = onConnection(ctx, e.config.Direct(), func(ctx context.Context, conn *pgx.Conn) error {
+		destroys, err = db.New(conn).AnyAction(ctx)
+		return err
+	})
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == "42P01" { // undefined_table: the version is from before there were actions
+		return false, nil
+	}
+	return destroys, err
 }
 
 type migrateVersion struct{}

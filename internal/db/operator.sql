@@ -50,3 +50,7 @@ SELECT count(*) FROM (SELECT FROM relay_payment WHERE stage = 'in_work' AND paye
 -- name: Histories :many
 -- The steps of actions, the oldest first.
 SELECT * FROM action_history WHERE action_id = ANY(@ids::bigint[]) ORDER BY id;
+
+-- name: AnyAction :one
+-- Whether anybody has ever paid for anything here, or tried to.
+SELECT EXISTS (SELECT FROM paid_action);

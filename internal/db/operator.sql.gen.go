@@ -67,6 +67,18 @@ func (q *Queries) ActionsInState(ctx context.Context, arg ActionsInStateParams) 
 	return items, nil
 }
 
+const anyAction = `-- name: AnyAction :one
+SELECT EXISTS (SELECT FROM paid_action)
+`
+
+// Whether anybody has ever paid for anything here, or tried to.
+func (q *Queries) AnyAction(ctx context.Context) (bool, error) {
+	row := q.db.QueryRow(ctx, anyAction)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const heldByWithdrawals = `-- name: HeldByWithdrawals :one
 SELECT count(*) FROM (SELECT FROM relay_payment WHERE stage = 'in_work' AND payer_id IS NOT NULL AND node = $1 AND changed_at > $2
     ORDER BY changed_at LIMIT $3::bigint) AS holding
