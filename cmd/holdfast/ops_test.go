@@ -188,12 +188,12 @@ func (x exposed) check(expr string) (labels []string) {
 				return refuse("keep_metric_names is not Prometheus's")
 			}
 			switch e.Name {
-			case "rate", "increase":
+			case "rate", "increase", "changes":
 				r, ok := e.Args[0].(*metricsql.RollupExpr)
 				if len(e.Args) != 1 || !ok || r.Window == nil || !duration.Match(r.Window.AppendString(nil)) || r.Offset != nil || r.At != nil || r.ForSubquery() {
 					return refuse(e.Name + " needs one metric over a time")
 				}
-				return of(r.Expr, true)
+				return of(r.Expr, e.Name != "changes")
 			case "time":
 				return nil
 			case "abs", "absent", "vector":
@@ -316,6 +316,11 @@ func TestAlertsAreOfWhatIsExposed(t *testing.T) {
 	}
 	if len(seen) == 0 {
 		t.Error("there is no rule")
+	}
+	for _, m := range regexp.MustCompile("`(Holdfast[A-Za-z]+)`").FindAllStringSubmatch(pages, -1) {
+		if !seen[m[1]] {
+			t.Errorf("a page names %s, and there is no such rule", m[1])
+		}
 	}
 }
 
