@@ -27,6 +27,7 @@ var planned = map[string]int64{"enable_incremental_sort": 0, "jit": 0}
 func openPool(ctx context.Context, e *environment) (*pgxpool.Pool, error) {
 	parameters := e.config.Bounds.Parameters()
 	maps.Copy(parameters, planned)
+	e.failures = newFailures()
 	pool, err := connect(ctx, e, parameters)
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == "08P01" {
@@ -51,6 +52,7 @@ func connect(ctx context.Context, e *environment, parameters map[string]int64) (
 	if tracer := e.queryTracer(); tracer != nil {
 		settings.ConnConfig.Tracer = tracer
 	}
+	e.failures.watch(&settings.ConnConfig.Config)
 	given := settings.ConnConfig.RuntimeParams
 	given["application_name"] = "holdfast"
 	for name, ms := range parameters {

@@ -60,6 +60,8 @@ type environment struct {
 
 	tracesTo string               // an address; empty: no traces
 	traces   trace.TracerProvider // nil: no traces
+
+	failures failures // of the database, as its pool hears of them
 }
 
 func main() {
