@@ -90,6 +90,9 @@ var ErrLocked = errors.New("the lock of migrations is taken")
 func begin(ctx context.Context, conn *pgx.Conn, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait+patience)
 	defer cancel()
+	if err := Encoding(conn.PgConn()); err != nil {
+		return err
+	}
 	var pid uint32
 	var schema string
 	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid(), coalesce(current_schema(), '')", pgx.QueryExecModeSimpleProtocol).Scan(&pid, &schema); err != nil {
@@ -243,6 +246,9 @@ func Version(ctx context.Context, dsn string) (version uint, dirty bool, err err
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	defer conn.Close(ctx)
+	if err := Encoding(conn.PgConn()); err != nil {
+		return 0, false, err
+	}
 	return Read(ctx, conn)
 }
 

@@ -206,6 +206,21 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// createdb makes such a database where PostgreSQL was installed without a locale.
+func TestADatabaseThatIsNotInUTF8IsRefused(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := settings(pool)
+	for _, encoding := range []string{"SQL_ASCII", "LATIN1"} {
+		pgtest.Encode(t, pool, encoding)
+		for _, args := range [][]string{{"migrate", "up"}, {"migrate", "version"}, {"serve"}} {
+			if code, _, said := command(t, env, args...); code != exitFailed || !strings.Contains(said, encoding) || !strings.Contains(said, "createdb --encoding UTF8") {
+				t.Errorf("%v in %s: exit code %d\n%s", args, encoding, code, said)
+			}
+		}
+	}
+}
+
 // What people have paid for, and the books, are in tables that the first migrations made. No way down destroys them; those
 // that leave them as they are stay open.
 func TestWhatWasPaidForIsNotMigratedAway(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 // the page.
 var planned = map[string]int64{"enable_incremental_sort": 0, "jit": 0}
 
-// openPool connects, and checks that the database is reachable and at this program's version.
+// openPool connects, and checks that the database is reachable, in UTF-8, and at this program's version.
 func openPool(ctx context.Context, e *environment) (*pgxpool.Pool, error) {
 	parameters := e.config.Bounds.Parameters()
 	maps.Copy(parameters, planned)
@@ -67,7 +67,11 @@ func connect(ctx context.Context, e *environment, parameters map[string]int64) (
 	}
 	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err = migrated(limited, pool); err != nil {
+	err = pool.AcquireFunc(limited, func(conn *pgxpool.Conn) error { return migrations.Encoding(conn.Conn().PgConn()) })
+	if err == nil {
+		err = migrated(limited, pool)
+	}
+	if err != nil {
 		pool.Close()
 		return nil, err
 	}
