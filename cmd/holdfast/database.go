@@ -154,6 +154,21 @@ func forgetful(synchronousCommit string) string {
 	return ""
 }
 
+// sorted refuses a database whose texts are sorted by other rules than those by which its indexes were made, as after an
+// upgrade of the system's C library, or a restore of its files on another system. A unique index does not find what is
+// in it then: the same idempotency key could be paid for twice.
+func sorted(ctx context.Context, pool *pgxpool.Pool) error {
+	var changed bool
+	err := pool.QueryRow(ctx, "SELECT coalesce(datcollversion <> pg_database_collation_actual_version(oid), false) FROM pg_database WHERE datname = current_database()").Scan(&changed)
+	if err != nil {
+		return err
+	}
+	if changed {
+		return errors.New("the database's texts are sorted by rules that have changed with the system since its indexes were made, which may not find what is in them: stop every process, run REINDEX DATABASE and then ALTER DATABASE … REFRESH COLLATION VERSION in it, and start again")
+	}
+	return nil
+}
+
 // sameDatabase refuses a direct address that leads to a database other than the service's. The locks, and the
 // notifications about them, would be where nobody else is, and migrations would change a database that nobody serves. A
 // database that cannot be reached is not compared, because the service waits only for its own.

@@ -267,6 +267,9 @@ func TestComposeFile(t *testing.T) {
 			if s.HealthCheck == nil || !slices.Contains(s.Command, "listen_addresses=") {
 				t.Errorf("postgres: %+v", s)
 			}
+			if made := s.Environment["POSTGRES_INITDB_ARGS"]; made == nil || !strings.Contains(*made, "--encoding=UTF8 --locale=C") {
+				t.Errorf("postgres is made in another encoding, or sorts by rules that change: %v", made)
+			}
 			continue
 		}
 		understood(t, name, s.Command)

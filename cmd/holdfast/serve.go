@@ -64,6 +64,9 @@ func (serveCommand) Run(ctx context.Context, e *environment) error {
 			return err
 		}
 	}
+	if err := sorted(ctx, pool); err != nil {
+		return databaseError(e, err)
+	}
 	s, err := newService(ctx, e, pool)
 	if err != nil {
 		return err

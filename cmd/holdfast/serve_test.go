@@ -223,6 +223,26 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
+// An index that was made by other rules of sorting may let the same key in twice.
+func TestADatabaseThatIsSortedOtherwiseIsRefused(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	refresh := pgtest.Outdate(t, pool)
+	env := settings(pool, "HOLDFAST_ROLES=api")
+	if code, _, said := command(t, env, "migrate", "up"); code != exitOK {
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	if code, _, said := command(t, env, "serve"); code != exitFailed || !strings.Contains(said, "REINDEX DATABASE") {
+		t.Errorf("exit code %d:\n%s", code, said)
+	}
+	refresh()
+	s := serve(t, env)
+	s.awaitReady(http.StatusOK)
+	if code := s.stop(); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // A process with another secret could not read the receivers' wallets, but would accept payments: it is refused.
 func TestAnotherSecretIsRefused(t *testing.T) {
 	t.Parallel()
