@@ -99,12 +99,14 @@ func (s *service) writable(ctx context.Context) error {
 }
 
 // nodeReady reports whether a node can be used. Its graph counts only if it sends payments: issuing an invoice needs
-// none.
+// none. It may have been restarted with keysend, for which it would have been refused at our start.
 func nodeReady(ctx context.Context, client *lightning.Client, sends bool) error {
 	info, err := client.Info(ctx)
 	switch {
 	case err != nil:
 		return err
+	case info.Keysend:
+		return notReady("It takes payments by keysend: switch accept-keysend off.")
 	case !info.Synced:
 		return notReady(fmt.Sprintf("It is behind the chain, at height %d.", info.Height))
 	case sends && !info.Graph:

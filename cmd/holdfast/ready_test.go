@@ -80,6 +80,9 @@ func TestReadinessNamesWhatIsWrong(t *testing.T) {
 	node.SetGraph(false)
 	s.wantReady(with("node sim", "It has not synced to the graph"))
 	node.SetGraph(true)
+	node.SetKeysend(true) // it was restarted with other settings
+	s.wantReady(with("node sim", "It takes payments by keysend"))
+	node.SetKeysend(false)
 	node.Deny("/lnrpc.Lightning/GetInfo")
 	s.wantReady(with("node sim", "It does not accept the macaroon."))
 	node.Deny()
