@@ -154,6 +154,17 @@ func forgetful(synchronousCommit string) string {
 	return ""
 }
 
+// warnVolatile warns of a server that leaves it to its system when what is committed gets to the disk. Some that are rented
+// out are so, and keep it elsewhere: so it is not refused.
+func warnVolatile(ctx context.Context, e *environment, pool *pgxpool.Pool) {
+	for _, setting := range []string{"fsync", "full_page_writes"} {
+		var mode string
+		if err := pool.QueryRow(ctx, "SELECT current_setting($1)", setting).Scan(&mode); err != nil || mode == "off" {
+			e.log.WarnContext(ctx, "if its machine fails, the database can be lost with all payments: turn this on", "setting", setting, "error", err)
+		}
+	}
+}
+
 // sorted refuses a database whose texts are sorted by other rules than those by which its indexes were made, as after an
 // upgrade of the system's C library, or a restore of its files on another system. A unique index does not find what is
 // in it then: the same idempotency key could be paid for twice.

@@ -141,6 +141,16 @@ func TestADatabaseThatForgetsIsNotReady(t *testing.T) {
 	}
 	set("on")
 	s := serve(t, settings(pool, "HOLDFAST_ROLES=api", "HOLDFAST_DEVELOPMENT=0", "HOLDFAST_SECRET="+strings.Repeat("ab", 32)))
+	s.wantReady(map[string]string{"database": "", "migrations": ""})
+	for _, setting := range []string{"fsync", "full_page_writes"} { // of the whole server, whatever the database's own are
+		var mode string
+		if err := pool.QueryRow(t.Context(), "SELECT current_setting($1)", setting).Scan(&mode); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(s.said(), `"setting":"`+setting+`"`) != (mode == "off") {
+			t.Errorf("%s = %s:\n%s", setting, mode, s.said())
+		}
+	}
 	for _, mode := range []string{"off", "on", "local", "remote_write"} {
 		set(mode)
 		problem := ""

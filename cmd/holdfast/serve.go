@@ -63,6 +63,7 @@ func (serveCommand) Run(ctx context.Context, e *environment) error {
 		if err := durable(ctx, pool); err != nil {
 			return err
 		}
+		warnVolatile(ctx, e, pool)
 	}
 	if err := sorted(ctx, pool); err != nil {
 		return databaseError(e, err)
