@@ -11,6 +11,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -94,7 +95,8 @@ func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T,
 		return nil, err
 	}
 	secret, _ := args["secret"].(*string) // never stored with the other arguments
-	request := paidaction.Request{Kind: kind, Args: args, Caller: caller(ctx, secret)}
+	request := paidaction.Request{Kind: kind, Args: args, Caller: caller(ctx, secret),
+		May: func(ctx context.Context, q *db.Queries) error { return r.holdKey(ctx, q, sessionOf(ctx)) }}
 	key, _ := args["idempotencyKey"].(*string)
 	method, _ := args["paymentMethod"].(*paidaction.Method)
 	most, _ := args["maxCostSats"].(*int64)

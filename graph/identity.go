@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/handler/transport"
 	"github.com/jackc/pgx/v5"
 
@@ -136,6 +137,17 @@ func (r *resolver) recheck(ctx context.Context, s *session, last time.Duration) 
 	}
 	s.checked = now
 	return nil
+}
+
+// recheckLater is recheck for each mutation of a request but the first, for which the key has just been looked up. The
+// ones before it may have waited for a stranger's server, for as long as that chose.
+func (r *resolver) recheckLater(ctx context.Context) error {
+	op := graphql.GetOperationContext(ctx)
+	first := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Mutation"})[0]
+	if graphql.GetRootFieldContext(ctx).Field.Alias == first.Alias {
+		return nil
+	}
+	return r.recheck(ctx, sessionOf(ctx), 0)
 }
 
 // holdKey refuses a session whose key is not good any more, and lets nobody revoke it before the transaction of q ends.

@@ -35,8 +35,11 @@ func (m mutations) CreateInvite(ctx context.Context, giftCredits int64, limit in
 	}
 	var invite db.Invite
 	err = m.inTx(ctx, func(tx pgx.Tx) error {
-		invite, err = community.CreateInvite(ctx, db.New(tx), inviter, giftCredits, int64(limit), m.Now(), rand.Reader)
-		return err
+		q := db.New(tx)
+		if invite, err = community.CreateInvite(ctx, q, inviter, giftCredits, int64(limit), m.Now(), rand.Reader); err != nil {
+			return err
+		}
+		return m.holdKey(ctx, q, sessionOf(ctx)) // this may have waited for its turn
 	})
 	if err != nil {
 		return nil, err

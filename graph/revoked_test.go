@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
 // Whoever saves a wallet with a stolen key decides how long its test takes. What was asked for before the key was revoked is not stored
@@ -35,6 +37,81 @@ func TestAWalletIsNotSavedAfterItsKeyWasRevoked(t *testing.T) {
 		if n := a.Count(`SELECT count(*) FROM receiver_wallet WHERE label = 'the thief''s'`); n != 0 {
 			t.Error("the thief's wallet was stored")
 		}
+	}
+}
+
+// Whoever withdraws to an address of their own decides how long its server takes. What was asked for before the key was
+// revoked does not leave after it.
+func TestNothingIsWithdrawnAfterItsKeyWasRevoked(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	owner, thief := a.Person("owner", 0, 1000), a.Person("thief", 0, 0)
+	slow := a.Wallets.Add(thief.ID)
+	v := vars{"to": fmt.Sprintf("%d@example.org", thief.ID), "sats": 400, "fee": 10}
+	if r := a.Want(owner, withdrawTo, v); r.text("withdraw", "state") != "FORWARDING" {
+		t.Errorf("the key was good: %s", r.Raw)
+	}
+	slow.Before = func() { a.revoke(owner) }
+	if r := a.Do(owner, withdrawTo, v); r.code() != "UNAUTHENTICATED" {
+		t.Errorf("%s", r.Raw)
+	}
+	a.WantBalance(ledger.UserSats(owner.ID), 590_000)
+	if n := a.Count(`SELECT count(*) FROM paid_action`); n != 1 {
+		t.Errorf("there are %d actions", n)
+	}
+}
+
+// Of several mutations in a request the first can wait for a stranger's server. Those behind it need a key that is still
+// good.
+func TestLaterMutationsOfARequestAreRefusedOnceTheKeyIsRevoked(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	owner, thief := a.Person("owner", 1000, 1000), a.Person("thief", 0, 0)
+	a.Wallets.Add(thief.ID).Before = func() { a.revoke(owner) }
+	r := a.Do(owner, `mutation($to: String!) { withdraw(to: $to, sats: 400, maxFeeSats: 10) { id }
+		one: donate(sats: 300) { id } two: donate(sats: 300) { id } }`, vars{"to": fmt.Sprintf("%d@example.org", thief.ID)})
+	if len(r.Errors) != 3 || r.Data == nil {
+		t.Fatalf("%s", r.Raw)
+	}
+	for i, path := range []string{"withdraw", "one", "two"} {
+		if e := r.Errors[i]; e.Extensions.Code != "UNAUTHENTICATED" || len(e.Path) != 1 || e.Path[0] != path || r.at(path) != nil {
+			t.Errorf("%s: %s", path, r.Raw)
+		}
+	}
+	if n := a.Count(`SELECT count(*) FROM paid_action`); n != 0 {
+		t.Errorf("%d actions were begun", n)
+	}
+	other := a.Person("other", 0, 0)
+	if r := a.Do(other, `mutation { signOut { id } createInvite(giftCredits: 1, limit: 1) { code } }`, nil); r.code() != "UNAUTHENTICATED" || r.Data != nil {
+		t.Errorf("what cannot be null is not null: %s", r.Raw)
+	}
+}
+
+// An invite that was asked for before the key was revoked does not exist after it: by then the owner has looked through
+// the invites, and whoever has the code takes credits.
+func TestNoInviteIsMadeAfterItsKeyWasRevoked(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	owner := a.Person("owner", 1000, 0)
+	tx, err := a.Pool.Begin(a.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.New(tx).LockUser(a.Ctx, owner.ID); err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan answer)
+	go func() { answers <- a.Do(owner, `mutation { createInvite(giftCredits: 100, limit: 10) { code } }`, nil) }()
+	a.AwaitBlocked(1)
+	a.revoke(owner)
+	if err := tx.Commit(a.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-answers; r.code() != "UNAUTHENTICATED" {
+		t.Errorf("%s", r.Raw)
+	}
+	if n := a.Count(`SELECT count(*) FROM invite`); n != 0 {
+		t.Errorf("%d invites were made", n)
 	}
 }
 

@@ -26,6 +26,10 @@ type Request struct {
 	// anonymous payer's key must carry 128 random bits, so it has at least 22 characters (spec 01 §1.8.8).
 	Key    string
 	Caller Caller
+	// May, if set, is asked at the end of the transaction that begins a withdrawal: finding out whom to pay takes as long
+	// as their server chooses, and meanwhile the caller may have lost the right to it. Its error is returned, and nothing
+	// is done.
+	May func(ctx context.Context, q *db.Queries) error
 }
 
 // Terms are what a payer agrees to.
@@ -59,7 +63,7 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &attempt{def: def, payer: r.Caller.User, most: r.MaxCost, number: 1, turn: turn, proof: e.proofBy(r.Caller)}
+	a := &attempt{def: def, payer: r.Caller.User, most: r.MaxCost, may: r.May, number: 1, turn: turn, proof: e.proofBy(r.Caller)}
 	if a.payer == nil {
 		a.client = e.ClientHash(r.Caller.Client)
 	}
@@ -169,7 +173,8 @@ type attempt struct {
 	def      Definition
 	args     json.RawMessage
 	payer    *int64
-	most     *Msat  // the most it may cost; nil: any price
+	most     *Msat // the most it may cost; nil: any price
+	may      func(context.Context, *db.Queries) error
 	client   []byte // hash of an anonymous payer's address; bounds their open invoices
 	key      *string
 	argsHash []byte
