@@ -5,6 +5,7 @@ package sitejwt
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -73,8 +74,25 @@ type Claims struct {
 
 // said are the claims besides the registered ones.
 type said struct {
-	Scope *string `json:"scope"`
-	Name  string  `json:"preferred_username"`
+	Scope scopes `json:"scope"`
+	Name  string `json:"preferred_username"`
+}
+
+// scopes are nil if the claim is missing: then the token is good for everything. So the claim must not count as missing
+// where it is there but says nothing.
+type scopes []string
+
+// UnmarshalJSON refuses all but text, null included.
+func (s *scopes) UnmarshalJSON(claim []byte) error {
+	var text *string
+	if err := json.Unmarshal(claim, &text); err != nil {
+		return err
+	}
+	if text == nil {
+		return errors.New("the scope is null")
+	}
+	*s = append(scopes{}, strings.Fields(*text)...)
+	return nil
 }
 
 // Verify checks a token and returns its claims, or ErrRefused or ErrKeysAway. Expires includes the leeway.
@@ -116,9 +134,5 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Claims, error) {
 	if claims.Subject == "" || len(claims.Subject) > maxSubject || !utf8.ValidString(claims.Subject) || strings.ContainsRune(claims.Subject, 0) {
 		return refuse("it says of nobody", nil)
 	}
-	out := Claims{Subject: claims.Subject, Name: more.Name, Expires: claims.Expiry.Time().Add(leeway)}
-	if more.Scope != nil {
-		out.Scopes = append([]string{}, strings.Fields(*more.Scope)...)
-	}
-	return out, nil
+	return Claims{Subject: claims.Subject, Name: more.Name, Scopes: more.Scope, Expires: claims.Expiry.Time().Add(leeway)}, nil
 }

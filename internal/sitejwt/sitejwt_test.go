@@ -155,6 +155,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 		"of nobody":                  site.Token(with(c, map[string]any{"sub": ""})),
 		"of a subject too long":      site.Token(with(c, map[string]any{"sub": strings.Repeat("x", 256)})),
 		"with a zero in the subject": site.Token(with(c, map[string]any{"sub": "a\x00"})),
+		"with a scope of null":       site.Token(with(c, map[string]any{"scope": json.RawMessage("null")})),
 		"with scopes in a list":      site.Token(with(c, map[string]any{"scope": []string{"read"}})),
 		"by another key":             sitejwttest.Sign(t, jose.ES256, stranger, "first", with(c, nil)),
 		"by an unknown key":          sitejwttest.Sign(t, jose.ES256, stranger, "unknown", with(c, nil)),
