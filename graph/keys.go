@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -92,6 +93,37 @@ func SweepKeys(ctx context.Context, q *db.Queries, now time.Time) (found bool, e
 		return false, fmt.Errorf("delete old keys: %w", err)
 	}
 	return n == page, nil
+}
+
+// RevokeKey revokes a key for an operator, who names it as it was shown or by its number. It returns false where there is
+// no such key, or it was revoked before.
+//
+// Nothing that its owner has under way to receivers' wallets is tried again without being asked for: whoever has stolen
+// the key may have begun it, can let it fail whenever they like, and the next attempt would be paid from the owner's
+// balance (paidaction.Engine.Again).
+func RevokeKey(ctx context.Context, pool *pgxpool.Pool, which string, now time.Time) (found bool, err error) {
+	end := db.EndKeyParams{At: &now}
+	if number, err := strconv.ParseInt(which, 10, 64); err == nil {
+		end.ID = &number
+	} else {
+		end.KeyHash = HashKey(which)
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		q := db.New(tx)
+		owner, err := q.EndKey(ctx, end)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("revoke a key: %w", err)
+		}
+		found = true
+		if err := q.RefuseAgainOf(ctx, db.RefuseAgainOfParams{PayerID: owner, At: now}); err != nil {
+			return fmt.Errorf("refuse further attempts of its owner's payments: %w", err)
+		}
+		return nil
+	})
+	return found && err == nil, err
 }
 
 // AddKey makes a further key for a user, with these scopes. They never change: other scopes need another key. The key

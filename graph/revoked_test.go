@@ -6,12 +6,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // Whoever saves a wallet with a stolen key decides how long its test takes. What was asked for before the key was revoked is not stored
@@ -112,6 +115,60 @@ func TestNoInviteIsMadeAfterItsKeyWasRevoked(t *testing.T) {
 	}
 	if n := a.Count(`SELECT count(*) FROM invite`); n != 0 {
 		t.Errorf("%d invites were made", n)
+	}
+}
+
+// A zap that was begun with a stolen key fails when the thief, who is its receiver, wants it to. What failed before the key
+// was revoked, and what fails after it, is paid from nobody's balance: not even where it would suffice by now.
+func TestNothingIsTriedAgainFromTheBalanceAfterAKeyWasRevoked(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	owner, thief, other := a.Person("owner", 0, 0), a.Person("thief", 10, 0), a.Person("other", 0, 0)
+	item := a.PostBy(thief, "mine")
+	a.Wallets.Add(thief.ID).Ask.Act = simnode.Refuses
+	a.Run(a.Relay)
+	begin := func(as person) paidaction.PaidAction {
+		a.Helper()
+		r := a.Want(as, `mutation($i: ID!) { zap(item: $i, sats: 500) { id paymentMethod } }`, vars{"i": item})
+		if r.text("zap", "paymentMethod") != "P2P" {
+			a.Fatalf("%s", r.Raw)
+		}
+		return *a.Look(number(t, r.text("zap", "id")))
+	}
+	fail := func(pa paidaction.PaidAction) {
+		a.Helper()
+		woken := a.Feed.Subscribe(a.Ctx, pa.ID)
+		a.PayInvoice(pa.Invoice.Bolt11)
+		if _, err := a.Engine.Drive(a.Ctx, pa.ID); err != nil {
+			t.Fatal(err)
+		}
+		for a.Look(pa.ID).State != paidaction.Failed {
+			select {
+			case <-woken:
+			case <-time.After(20 * time.Second):
+				t.Fatalf("it is %s", a.Look(pa.ID).State)
+			}
+		}
+	}
+	before, after, others := begin(owner), begin(owner), begin(other)
+	fail(before)
+	if found, err := graph.RevokeKey(a.Ctx, a.Pool, owner.Key, a.Clock.Now()); err != nil || !found {
+		t.Fatalf("%t, %v", found, err)
+	}
+	a.Fund(owner.ID, 5_000_000, 5_000_000)
+	a.Fund(other.ID, 0, 5_000_000)
+	fail(after)
+	fail(others)
+	a.Drain()
+	a.WantState(before.ID, paidaction.Failed)
+	a.WantState(after.ID, paidaction.Failed)
+	a.WantBalance(ledger.UserCredits(owner.ID), 5_000_000)
+	a.WantBalance(ledger.UserSats(owner.ID), 5_000_000)
+	if n := a.Count(`SELECT count(*) FROM notification WHERE user_id = $1 AND kind = 'PAYMENT_FAILED'`, owner.ID); n != 2 {
+		t.Errorf("the owner was told %d times", n)
+	}
+	if next := a.Look(*a.WantState(others.ID, paidaction.Retrying).Successor); next.State != paidaction.Paid {
+		t.Errorf("whose key is good has their zap %s", next.State)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -127,18 +126,12 @@ type usersRevoke struct {
 
 // Run fails if there is no such key, so that a mistyped one is not believed to be revoked.
 func (c usersRevoke) Run(ctx context.Context, e *environment) error {
-	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
-		var n int64
-		var err error
-		if number, notNumber := strconv.ParseInt(c.Key, 10, 64); notNumber == nil {
-			n, err = q.RevokeKeyByID(ctx, db.RevokeKeyByIDParams{ID: number, At: new(time.Now())})
-		} else {
-			n, err = q.RevokeKey(ctx, db.RevokeKeyParams{KeyHash: graph.HashKey(c.Key), At: new(time.Now())})
-		}
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
+		found, err := graph.RevokeKey(ctx, pool, c.Key, time.Now())
 		if err != nil {
 			return err
 		}
-		if n == 0 {
+		if !found {
 			return fmt.Errorf("there is no such key, or it was already revoked: holdfast users keys lists those of a user")
 		}
 		return e.print(map[string]bool{"revoked": true}, func(t *table) { t.row("The key is revoked: it no longer works.") })

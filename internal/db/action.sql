@@ -144,6 +144,16 @@ UPDATE paid_action SET settle_permitted_at = @at WHERE id = @id AND state::text 
 -- name: RefuseAgain :exec
 UPDATE paid_action SET again_refused_at = @at WHERE id = @id AND state::text = 'FAILED';
 
+-- name: RefuseAgainOf :exec
+-- What somebody has under way to receivers' wallets, or has just failed, gets no next attempt without being asked for.
+-- Locked in the order of their ids, as groups of steps lock them.
+WITH locked AS (
+    SELECT id FROM paid_action WHERE payer_id = @payer_id::bigint AND flow = 'WRAPPED' AND again_refused_at IS NULL
+        AND (state NOT IN ('PAID', 'FAILED', 'RETRYING') OR state = 'FAILED' AND failure_code = 'PAYMENT_FAILED')
+    ORDER BY id FOR NO KEY UPDATE
+)
+UPDATE paid_action SET again_refused_at = @at::timestamptz WHERE id = ANY (ARRAY(SELECT locked.id FROM locked));
+
 -- name: LockAction :one
 SELECT * FROM paid_action WHERE id = $1 FOR NO KEY UPDATE;
 

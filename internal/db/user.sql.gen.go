@@ -45,6 +45,24 @@ func (q *Queries) DeleteKeys(ctx context.Context, arg DeleteKeysParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
+const endKey = `-- name: EndKey :one
+UPDATE api_key SET revoked_at = $1 WHERE (id = $2::bigint OR key_hash = $3::bytea) AND revoked_at IS NULL RETURNING user_id
+`
+
+type EndKeyParams struct {
+	At      *time.Time
+	ID      *int64
+	KeyHash []byte
+}
+
+// RevokeKey for an operator, who may know only its number; returns whose it was.
+func (q *Queries) EndKey(ctx context.Context, arg EndKeyParams) (int64, error) {
+	row := q.db.QueryRow(ctx, endKey, arg.At, arg.ID, arg.KeyHash)
+	var user_id int64
+	err := row.Scan(&user_id)
+	return user_id, err
+}
+
 const forgetDeadKeys = `-- name: ForgetDeadKeys :exec
 DELETE FROM api_key WHERE id = ANY (ARRAY(SELECT gone.id FROM api_key AS gone WHERE gone.id IN (SELECT old.id FROM api_key AS old
     WHERE old.user_id = $1 AND old.expires_at IS NOT NULL AND least(old.revoked_at, old.expires_at) <= $2::timestamptz
@@ -210,23 +228,6 @@ type RevokeKeyParams struct {
 
 func (q *Queries) RevokeKey(ctx context.Context, arg RevokeKeyParams) (int64, error) {
 	result, err := q.db.Exec(ctx, revokeKey, arg.At, arg.KeyHash)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const revokeKeyByID = `-- name: RevokeKeyByID :execrows
-UPDATE api_key SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL
-`
-
-type RevokeKeyByIDParams struct {
-	At *time.Time
-	ID int64
-}
-
-func (q *Queries) RevokeKeyByID(ctx context.Context, arg RevokeKeyByIDParams) (int64, error) {
-	result, err := q.db.Exec(ctx, revokeKeyByID, arg.At, arg.ID)
 	if err != nil {
 		return 0, err
 	}
