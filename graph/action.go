@@ -235,14 +235,13 @@ func base(pa *paidaction.PaidAction) schema.BasePaidAction {
 }
 
 func (m mutations) RetryPaidAction(ctx context.Context, id int64, key *string, method *paidaction.Method, most *int64, secret *string) (schema.PaidAction, error) {
-	if err := m.meters.paying(sessionOf(ctx), m.Now()); err != nil {
-		return nil, err
-	}
 	again, t, err := terms(key, method, most)
 	if err != nil {
 		return nil, err
 	}
-	return m.show(m.Engine.Retry(ctx, caller(ctx, secret), id, again, t))
+	return m.show(m.Engine.RetryIf(ctx, caller(ctx, secret), id, again, t, func(failed *paidaction.PaidAction) error {
+		return m.meters.keeping(sessionOf(ctx), len(failed.Args), m.Now()) // each attempt stores the arguments again
+	}))
 }
 
 func (m mutations) CancelInvoice(ctx context.Context, id int64, secret *string) (schema.PaidAction, error) {

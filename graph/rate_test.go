@@ -195,6 +195,30 @@ func TestTextCountsByItsLength(t *testing.T) {
 	}
 }
 
+// Trying again stores the text again, and counts like the first time.
+func TestTextThatIsTriedAgainCountsByItsLength(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) { c.Rates = graph.Rates{Key: 100, KeyPaying: 1} }) // ten at once
+	payer := a.Person("payer", 0, 0)
+	try := func(mutation string, v map[string]any) answer { return a.Do(payer, mutation, v) }
+	r := try(`mutation($text: String!) { createPost(title: "t", body: $text) { id } }`, map[string]any{"text": strings.Repeat("a", 6*1024)})
+	id := map[string]any{"id": r.text("createPost", "id")}
+	const again = `mutation($id: ID!) { retryPaidAction(id: $id) { attempt state } }`
+	if r := try(`mutation($id: ID!) { cancelInvoice(id: $id) { state } }`, id); r.text("cancelInvoice", "state") != "FAILED" {
+		t.Fatalf("%s", r.Raw)
+	}
+	if r := try(again, id); r.code() != rateLimited || !strings.Contains(r.Raw, "Wait 7 s") {
+		t.Errorf("of ten, two are left, and seven are let through: %s", r.Raw)
+	}
+	a.Clock.Advance(5 * time.Second)
+	if r := try(again, id); r.at("retryPaidAction", "attempt") != 2.0 {
+		t.Errorf("seven of seven are refused: %s", r.Raw)
+	}
+	if r := try(`mutation { donate(sats: 1) { state } }`, nil); r.code() != rateLimited {
+		t.Errorf("the text did not count: %s", r.Raw)
+	}
+}
+
 // Paying is limited more strictly than asking, and what is refused costs nothing.
 func TestPayingIsBoundedMoreStrictly(t *testing.T) {
 	t.Parallel()
