@@ -30,10 +30,10 @@ func (s *service) chores() []worker.Chore {
 			n, err := community.ExpireBoosts(ctx, q, now, chorePage)
 			return n == chorePage, err
 		})},
-		{Name: "unclaimed uploads", Every: 10 * time.Second, Do: s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+		{Name: "unclaimed uploads", Every: 10 * time.Second, Do: s.untilDone(func(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
 			const page = 100 // a gigabyte at most
-			_, err := community.SweepUploads(ctx, q, settings, now, page)
-			return err
+			n, err := community.SweepUploads(ctx, q, settings, now, page)
+			return n == page, err
 		})},
 		{Name: "territories", Every: time.Minute, Do: func(ctx context.Context) error {
 			return community.BillTerritories(ctx, s.engine, settings)

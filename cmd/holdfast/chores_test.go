@@ -193,3 +193,29 @@ func TestFailingChoresAreAlarmed(t *testing.T) {
 		}
 	}
 }
+
+// However many files nobody has claimed, one turn deletes them all: with a page at each turn, whoever sends more would
+// have them kept for ever.
+func TestAllUnclaimedFilesAreDeleted(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	_, err := pool.Exec(t.Context(), `
+		WITH sent AS (INSERT INTO upload (id, token, client_hash, bytes, content_type, fee_msat, created_at, unclaimed_at)
+			SELECT n, lpad(n::text, 22, 'x'), '\x00', 1, 'image/png', 0, now() - interval '2 days', now() - interval '2 days' FROM generate_series(1, 250) AS n RETURNING id)
+		INSERT INTO upload_data SELECT id, '\x00' FROM sent`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{pool: pool, environment: &environment{config: &config.Config{Prices: config.Prices{KeepUploads: 24 * time.Hour}}}}
+	for _, c := range s.chores() {
+		if c.Name == "unclaimed uploads" {
+			if err := c.Do(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var left int
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM upload_data`).Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d files are left (%v)", left, err)
+	}
+}
