@@ -36,6 +36,7 @@ type Settings struct {
 	MaxUpload            int64         // bytes of one file
 	MaxUnpaidUploads     int64         // unpaid files of one user, or of one address of anonymous users
 	MaxUnpaidUploadBytes int64         // the bytes of these together
+	MaxUnpaidInAll       int64         // the bytes of the unpaid files of all users, and as many of all who are anonymous
 	KeepUploads          time.Duration // when a file that no item carries is deleted
 
 	TerritoryMonthly paidaction.Msat // a territory for a month
@@ -58,7 +59,7 @@ func DefaultSettings() Settings {
 		BoostLasts:  30 * 24 * time.Hour,
 		EditWindow:  10 * time.Minute,
 		UploadSteps: [...]int64{250_000_000, 500_000_000, 1_000_000_000}, UploadFees: [...]paidaction.Msat{0, 10_000, 100_000, 1_000_000},
-		AnonymousUploadFee: 100_000, MaxUpload: 10_000_000, MaxUnpaidUploads: 50, MaxUnpaidUploadBytes: 100_000_000, KeepUploads: 24 * time.Hour,
+		AnonymousUploadFee: 100_000, MaxUpload: 10_000_000, MaxUnpaidUploads: 50, MaxUnpaidUploadBytes: 100_000_000, MaxUnpaidInAll: 10_000_000_000, KeepUploads: 24 * time.Hour,
 		TerritoryMonthly: 50_000_000, TerritoryYearly: 500_000_000, TerritoryOnce: 3_000_000_000, TerritoryGrace: 5 * 24 * time.Hour,
 		TerritoryMaxCost: 100_000_000,
 		NewcomerWindow:   24 * time.Hour, RewardTop: 100, RewardDays: 7,

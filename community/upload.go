@@ -32,8 +32,9 @@ func (s Settings) checkUploads() error {
 		s.UploadFees[len(s.UploadFees)-1] > maxUploadFee || s.AnonymousUploadFee < 0 || s.AnonymousUploadFee > maxUploadFee {
 		return errors.New("there are three steps of uploaded bytes with four fees, and both rise")
 	}
-	if s.MaxUpload < 1 || s.MaxUpload > maxUploadBytes || s.MaxUnpaidUploads < 1 || s.MaxUnpaidUploadBytes < s.MaxUpload || s.KeepUploads < time.Minute {
-		return errors.New("an upload has a byte to 100 MB, is kept for a minute at least, and what may be unpaid holds one")
+	if s.MaxUpload < 1 || s.MaxUpload > maxUploadBytes || s.MaxUnpaidUploads < 1 || s.MaxUnpaidUploadBytes < s.MaxUpload ||
+		s.MaxUnpaidInAll < s.MaxUnpaidUploadBytes || s.KeepUploads < time.Minute {
+		return errors.New("an upload has a byte to 100 MB, is kept for a minute at least, and what may be unpaid holds one, and in all what one owner may have")
 	}
 	return nil
 }
@@ -108,6 +109,27 @@ func CheckUnpaid(ctx context.Context, q *db.Queries, s Settings, owner *int64, c
 	if left.Files >= s.MaxUnpaidUploads || left.Bytes+bytes > s.MaxUnpaidUploadBytes {
 		return paidaction.Errorf(CodeTooManyUploads,
 			"You have uploaded %d files that are not in a paid post or comment yet. Use them first, or wait until they are deleted.", left.Files)
+	}
+	return nil
+}
+
+// leastUpload is what a smaller file counts as in all: so few that are counted fill the room.
+const leastUpload = 100_000 // bytes
+
+// CheckRoom refuses a file while those that all users, or all who are anonymous, have not paid for take too much room. New
+// accounts and addresses are easy to get, and each can have files without paying: without this bound they would fill the
+// disk, and no payment could be written any more. Those sent at the same time can exceed it, by what they are.
+func CheckRoom(ctx context.Context, q *db.Queries, s Settings, owner *int64) error {
+	count := q.UnpaidOfAllUsers
+	if owner == nil {
+		count = q.UnpaidOfAllClients
+	}
+	taken, err := count(ctx, leastUpload)
+	if err != nil {
+		return fmt.Errorf("sum up what is not paid: %w", err)
+	}
+	if taken >= s.MaxUnpaidInAll {
+		return paidaction.Errorf(CodeTooManyUploads, "No files are taken at the moment: too many are in no paid post or comment yet. Try again in some hours.")
 	}
 	return nil
 }

@@ -482,6 +482,7 @@ func TestImpossibleUploadSettings(t *testing.T) {
 		"no upload at all":               func(s *community.Settings) { s.MaxUpload = 0 },
 		"uploads beyond any memory":      func(s *community.Settings) { s.MaxUpload, s.MaxUnpaidUploadBytes = 1<<40, 1<<41 },
 		"a bound below one upload":       func(s *community.Settings) { s.MaxUnpaidUploadBytes = s.MaxUpload - 1 },
+		"room for less than one may":     func(s *community.Settings) { s.MaxUnpaidInAll = s.MaxUnpaidUploadBytes - 1 },
 		"no time to claim":               func(s *community.Settings) { s.KeepUploads = 0 },
 		"a negative edit window":         func(s *community.Settings) { s.EditWindow = -1 },
 	} {

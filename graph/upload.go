@@ -99,18 +99,28 @@ func (f *files) receive(w http.ResponseWriter, r *http.Request) (db.Upload, erro
 		return db.Upload{}, refused(http.StatusServiceUnavailable, paidaction.CodeTryAgain, "Too many files are being uploaded. Try again in a moment.")
 	}
 	defer f.slots.free(s.who())
-	q := db.New(f.Pool)
-	if err := community.CheckUnpaid(ctx, q, f.Prices, u.Owner, u.Client, max(r.ContentLength, 0)); err != nil {
+	ctx = withSession(ctx, s)
+	if err := community.CheckRoom(ctx, f.writes(), f.Prices, u.Owner); err != nil {
 		return db.Upload{}, tooMany(err)
 	}
+	mayHave := func(bytes int64) error {
+		return tooMany(community.CheckUnpaid(ctx, f.writes(), f.Prices, u.Owner, u.Client, bytes))
+	}
+	if err := mayHave(max(r.ContentLength, 0)); err != nil {
+		return db.Upload{}, err
+	}
 	if u.Data, err = f.readFile(w, r); err != nil {
+		return db.Upload{}, err
+	}
+	// Its sender need not have said how long it is. What is refused only once it is stored takes room until a vacuum.
+	if err := mayHave(int64(len(u.Data))); err != nil {
 		return db.Upload{}, err
 	}
 	if u.ContentType = http.DetectContentType(u.Data); !slices.Contains(community.UploadTypes, u.ContentType) {
 		return db.Upload{}, errMediaType()
 	}
 	var row db.Upload
-	err = pgx.BeginFunc(ctx, f.Pool, func(tx pgx.Tx) error {
+	err = f.inTx(ctx, func(tx pgx.Tx) error {
 		row, err = community.StoreUpload(ctx, db.New(tx), f.Prices, u, f.Now().UTC(), rand.Reader)
 		return err
 	})

@@ -317,6 +317,51 @@ func TestFilesAreBounded(t *testing.T) {
 	}
 }
 
+// A file whose sender does not say how long it is, is not stored only to be refused: that takes room, too.
+func TestRefusedFilesAreNotStored(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) {
+		c.Prices = community.DefaultSettings()
+		c.Prices.MaxUpload, c.Prices.MaxUnpaidUploadBytes = 100_000, 100_000
+	})
+	p := a.Person("somebody", 0, 0)
+	a.Upload(p, png)
+	size := func() int64 { return a.Count(`SELECT pg_total_relation_size('upload_data')`) }
+	before := size()
+	big := png + strings.Repeat("x", 99_992)
+	f := a.File(http.MethodPost, "/uploads", p, io.MultiReader(strings.NewReader(big)), "Content-Type", "image/png")
+	a.wantRefused("too many bytes, and no length", f, http.StatusTooManyRequests, "TOO_MANY_UPLOADS")
+	if after := size(); after != before {
+		t.Errorf("a refused file takes %d bytes", after-before)
+	}
+}
+
+// However many users there are, or addresses: what is not paid has a bound in all, for each of the two. A small file
+// counts as a tenth of a megabyte.
+func TestUnpaidFilesAreBoundedInAll(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) {
+		c.Prices = community.DefaultSettings()
+		c.Prices.MaxUpload, c.Prices.MaxUnpaidUploadBytes, c.Prices.MaxUnpaidInAll = 150_000, 200_000, 200_000
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	one, two, three := a.Person("one", 100, 0), a.Person("two", 0, 0), a.Person("three", 0, 0)
+	post := func(as person, from string) file {
+		return a.File(http.MethodPost, "/uploads", as, strings.NewReader(png), "Content-Type", "image/png", "X-Forwarded-For", from)
+	}
+	first := a.Upload(one, png+strings.Repeat("x", 100_000))
+	a.Upload(two, png)
+	a.wantRefused("another user", post(three, "192.0.2.1"), http.StatusTooManyRequests, "TOO_MANY_UPLOADS")
+	for n := range 2 { // the others' files take no room of theirs
+		if f := post(nobody, fmt.Sprint("192.0.2.", n)); f.Status != http.StatusCreated {
+			t.Errorf("%d %s", f.Status, f.Body)
+		}
+	}
+	a.wantRefused("another address", post(nobody, "192.0.2.3"), http.StatusTooManyRequests, "TOO_MANY_UPLOADS")
+	a.Want(one, `mutation($u: [ID!]) { createPost(title: "x", uploads: $u) { id } }`, vars{"u": []string{first.ID}})
+	a.Upload(three, png)
+}
+
 // A slow sender takes up no more than two places of their own.
 func TestSlowFilesHoldUpNobodyElse(t *testing.T) {
 	t.Parallel()

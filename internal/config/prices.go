@@ -32,6 +32,7 @@ type Prices struct {
 	MaxUpload            int64         `help:"Largest upload, in bytes." default:"10000000"`
 	MaxUnpaidUploads     int64         `help:"Most unpaid uploads of one user, or of one address without signing in." default:"50"`
 	MaxUnpaidUploadBytes int64         `help:"Most bytes of these unpaid uploads in total." default:"100000000"`
+	MaxUnpaidInAll       int64         `help:"Most bytes of the unpaid uploads of all users together, and as many of all who are not signed in." default:"10000000000"`
 	KeepUploads          time.Duration `help:"How long an upload that is in no item is kept." default:"24h"`
 
 	TerritoryMonthly int64         `help:"Price of a territory for a month, in msat." default:"50000000"`
@@ -54,7 +55,7 @@ func (p Prices) Community() community.Settings {
 		MaxZap: paidaction.Msat(p.MaxZap), MaxVote: paidaction.Msat(p.MaxVote), MaxBounty: paidaction.Msat(p.MaxBounty),
 		ReceivedPct: p.ReceivedPct, ReceiveFeePct: p.ReceiveFeePct, BoostLasts: p.BoostLasts,
 		EditWindow: p.EditWindow, AnonymousUploadFee: paidaction.Msat(p.AnonymousUploadFee), MaxUpload: p.MaxUpload,
-		MaxUnpaidUploads: p.MaxUnpaidUploads, MaxUnpaidUploadBytes: p.MaxUnpaidUploadBytes, KeepUploads: p.KeepUploads,
+		MaxUnpaidUploads: p.MaxUnpaidUploads, MaxUnpaidUploadBytes: p.MaxUnpaidUploadBytes, MaxUnpaidInAll: p.MaxUnpaidInAll, KeepUploads: p.KeepUploads,
 		TerritoryMonthly: paidaction.Msat(p.TerritoryMonthly), TerritoryYearly: paidaction.Msat(p.TerritoryYearly),
 		TerritoryOnce: paidaction.Msat(p.TerritoryOnce), TerritoryGrace: p.TerritoryGrace, TerritoryMaxCost: paidaction.Msat(p.TerritoryMaxCost),
 		NewcomerWindow: p.NewcomerWindow, RewardTop: p.RewardTop, RewardDays: p.RewardDays,

@@ -13,6 +13,13 @@ SELECT count(*) AS files, coalesce(sum(bytes), 0)::bigint AS bytes FROM upload W
 -- name: UnpaidOfClient :one
 SELECT count(*) AS files, coalesce(sum(bytes), 0)::bigint AS bytes FROM upload WHERE client_hash = $1 AND paid_at IS NULL;
 
+-- name: UnpaidOfAllUsers :one
+-- A file counts as least bytes at least.
+SELECT coalesce(sum(greatest(bytes, @least::bigint)), 0)::bigint FROM upload WHERE paid_at IS NULL AND owner_id IS NOT NULL;
+
+-- name: UnpaidOfAllClients :one
+SELECT coalesce(sum(greatest(bytes, @least::bigint)), 0)::bigint FROM upload WHERE paid_at IS NULL AND client_hash IS NOT NULL;
+
 -- name: UploadedSince :one
 SELECT coalesce(sum(bytes), 0)::bigint FROM upload WHERE owner_id = @owner_id AND created_at > @since;
 
@@ -48,8 +55,8 @@ SELECT id, token, item_id::bigint AS item_id, bytes, content_type FROM upload
 WHERE item_id = ANY(@item_ids::bigint[]) AND (paid_at IS NOT NULL OR owner_id = sqlc.narg(viewer)::bigint) ORDER BY item_id, created_at, id;
 
 -- name: UploadsToDelete :many
--- Nobody is waited for: what is being claimed stays.
-SELECT id FROM upload WHERE item_id IS NULL AND unclaimed_at <= @until ORDER BY id LIMIT @page FOR NO KEY UPDATE SKIP LOCKED;
+-- The oldest, from their index, however many there are. Nobody is waited for: what is being claimed stays.
+SELECT id FROM upload WHERE item_id IS NULL AND unclaimed_at <= @until ORDER BY unclaimed_at LIMIT @page FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: DeleteUploads :exec
 -- Locked by the caller. The bytes go with them.

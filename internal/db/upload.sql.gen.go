@@ -181,6 +181,29 @@ func (q *Queries) ShowUploads(ctx context.Context, arg ShowUploadsParams) error 
 	return err
 }
 
+const unpaidOfAllClients = `-- name: UnpaidOfAllClients :one
+SELECT coalesce(sum(greatest(bytes, $1::bigint)), 0)::bigint FROM upload WHERE paid_at IS NULL AND client_hash IS NOT NULL
+`
+
+func (q *Queries) UnpaidOfAllClients(ctx context.Context, least int64) (int64, error) {
+	row := q.db.QueryRow(ctx, unpaidOfAllClients, least)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const unpaidOfAllUsers = `-- name: UnpaidOfAllUsers :one
+SELECT coalesce(sum(greatest(bytes, $1::bigint)), 0)::bigint FROM upload WHERE paid_at IS NULL AND owner_id IS NOT NULL
+`
+
+// A file counts as least bytes at least.
+func (q *Queries) UnpaidOfAllUsers(ctx context.Context, least int64) (int64, error) {
+	row := q.db.QueryRow(ctx, unpaidOfAllUsers, least)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const unpaidOfClient = `-- name: UnpaidOfClient :one
 SELECT count(*) AS files, coalesce(sum(bytes), 0)::bigint AS bytes FROM upload WHERE client_hash = $1 AND paid_at IS NULL
 `
@@ -328,7 +351,7 @@ func (q *Queries) UploadsOfItems(ctx context.Context, arg UploadsOfItemsParams) 
 }
 
 const uploadsToDelete = `-- name: UploadsToDelete :many
-SELECT id FROM upload WHERE item_id IS NULL AND unclaimed_at <= $1 ORDER BY id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
+SELECT id FROM upload WHERE item_id IS NULL AND unclaimed_at <= $1 ORDER BY unclaimed_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
 `
 
 type UploadsToDeleteParams struct {
@@ -336,7 +359,7 @@ type UploadsToDeleteParams struct {
 	Page  int32
 }
 
-// Nobody is waited for: what is being claimed stays.
+// The oldest, from their index, however many there are. Nobody is waited for: what is being claimed stays.
 func (q *Queries) UploadsToDelete(ctx context.Context, arg UploadsToDeleteParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, uploadsToDelete, arg.Until, arg.Page)
 	if err != nil {
