@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func dozen(t testing.TB) func(*graph.Config) {
 			t.Fatal(err)
 		}
 		t.Cleanup(pool.Close)
-		c.Pool, c.Engine.Pool = pool, pool
+		c.Pool, c.Engine.Pool, c.Webhooks.Pool = pool, pool, pool
 		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	}
 }
@@ -173,6 +174,60 @@ func TestChangesThatCostNothingLeaveConnectionsToOthers(t *testing.T) {
 		if r := <-answers; len(r.Errors) > 0 {
 			t.Errorf("in the end: %s", r.Raw)
 		}
+	}
+}
+
+// Storing a file costs nothing either, and neither does removing a webhook, which can take long.
+func TestFilesAndWebhooksLeaveConnectionsToOthers(t *testing.T) {
+	t.Parallel()
+	a := serve(t, dozen(t))
+	payer := a.Person("payer", 100, 0)
+	var changers []person
+	hooks := map[person]string{}
+	for i := range 4 {
+		as := a.Person(fmt.Sprint("changer", i), 0, 0)
+		changers = append(changers, as)
+		hooks[as] = a.Want(as, `mutation { webhookCreate(url: "https://example.org") { webhook { id } } }`, nil).text("webhookCreate", "webhook", "id")
+	}
+	for name, c := range map[string]struct {
+		lock string
+		do   func(as person)
+	}{
+		"files": {`SELECT FROM usr WHERE name <> 'payer' FOR UPDATE`, func(as person) {
+			if f := a.File("POST", "/uploads", as, strings.NewReader(png), "Content-Type", "image/png"); f.Status != http.StatusCreated {
+				t.Errorf("in the end: %d %s", f.Status, f.Body)
+			}
+		}},
+		"webhooks": {`SELECT FROM webhook FOR UPDATE`, func(as person) {
+			r := a.Do(as, `mutation($id: ID!) { webhookRemove(id: $id) { id } }`, vars{"id": hooks[as]})
+			if code := r.code(); code != "" && code != "NOT_FOUND" { // the second time
+				t.Errorf("in the end: %s", r.Raw)
+			}
+		}},
+	} {
+		slow, err := a.Pool.Begin(a.Ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := slow.Exec(a.Ctx, c.lock); err != nil {
+			t.Fatal(err)
+		}
+		var under sync.WaitGroup
+		for _, as := range changers {
+			under.Go(func() { c.do(as) })
+			under.Go(func() { c.do(as) })
+		}
+		a.AwaitBlocked(3)
+		for range 10 {
+			a.Want(payer, `mutation { donate(sats: 1) { state } }`, nil)
+		}
+		if n := a.waiting(); n != 3 {
+			t.Errorf("%s: all together change with %d connections, want a quarter of 12", name, n)
+		}
+		if err := slow.Commit(a.Ctx); err != nil {
+			t.Fatal(err)
+		}
+		under.Wait()
 	}
 }
 

@@ -68,10 +68,12 @@ func (m mutations) WebhookRemove(ctx context.Context, id int64) ([]*webhook.Webh
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Webhooks.Remove(ctx, user, id); err != nil {
-		return nil, err
-	}
-	return pointers(m.Webhooks.List(ctx, user))
+	return pointers(inTurn(ctx, m.writing, func() ([]webhook.Webhook, error) {
+		if err := m.Webhooks.Remove(ctx, user, id); err != nil {
+			return nil, err
+		}
+		return m.Webhooks.List(ctx, user)
+	}))
 }
 
 func (m mutations) WebhookTest(ctx context.Context, id int64) (*webhook.Message, error) {

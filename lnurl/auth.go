@@ -25,6 +25,13 @@ func (s *server) sign(ctx context.Context, r *http.Request, _ string) (any, erro
 	if err != nil {
 		return nil, err
 	}
+	// An answer locks its challenge. Anybody can send as many to one challenge as they like, from many addresses: these
+	// wait here for one another, rather than each with a database connection.
+	give, err := s.signing.Take(ctx, string(answer.K1[:]), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer give()
 	if err := keyauth.Sign(ctx, s.Pool, answer, s.Engine.Now()); err != nil {
 		return nil, err
 	}

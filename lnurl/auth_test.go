@@ -561,3 +561,46 @@ func TestOldChallengesAreForgotten(t *testing.T) {
 		t.Errorf("%d challenges are left, %v", h.Count(`SELECT count(*) FROM sign_in`), err)
 	}
 }
+
+// Answers to one challenge wait for one another, but not each with a database connection: else whoever sends many to a
+// challenge of their own would leave none to payments.
+func TestAnswersToOneChallengeTakeOneConnection(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	lnurl, _ := h.Begin()
+	slow, err := h.Pool.Begin(h.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Exec(h.Ctx, `SELECT FROM sign_in FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan answer, 5)
+	send := func(n int) {
+		url := h.Answer(keyauthtest.Wallet(fmt.Sprint("wallet ", n)), lnurl).String()
+		go func() { answers <- h.Get(url) }()
+	}
+	send(0)
+	h.AwaitBlocked(1)
+	for n := range cap(answers) - 1 {
+		send(1 + n)
+	}
+	for range 10 { // other challenges are answered meanwhile
+		h.Enter(keyauthtest.Wallet("another"))
+	}
+	if n := h.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); n != 1 {
+		t.Errorf("the answers to one challenge take %d connections", n)
+	}
+	if err := slow.Commit(h.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	noted := 0
+	for range cap(answers) {
+		if (<-answers).Status == "OK" {
+			noted++
+		}
+	}
+	if noted != 1 {
+		t.Errorf("%d of the answers were noted, want the first", noted)
+	}
+}
