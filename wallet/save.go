@@ -2,6 +2,7 @@ package wallet
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -13,9 +14,10 @@ import (
 )
 
 const (
-	maxLabel   = 60   // characters
-	testAmount = 1000 // msat; more if the wallet takes no less
-	testMemo   = "A test of this wallet: it is not paid."
+	maxLabel    = 60       // characters
+	maxSettings = 32 << 10 // bytes; a macaroon and a certificate have less
+	testAmount  = 1000     // msat; more if the wallet takes no less
+	testMemo    = "A test of this wallet: it is not paid."
 )
 
 func errNoSuchWallet() error {
@@ -41,6 +43,10 @@ func (w *Wallets) SaveIf(ctx context.Context, user, id int64, label string, s Se
 	s, err := s.tidied(w)
 	if err != nil {
 		return Wallet{}, err
+	}
+	// They are read whenever somebody pays their owner.
+	if text, err := json.Marshal(s); err != nil || len(text) > maxSettings {
+		return Wallet{}, paidaction.Errorf(paidaction.CodeInvalidInput, "These settings are too long to be those of a wallet.")
 	}
 	// Call nobody for what will be refused anyhow.
 	if err := w.roomFor(ctx, db.New(w.Pool), user, id); err != nil {

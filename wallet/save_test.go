@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -155,4 +156,20 @@ func TestWithoutANodeNothingIsSaved(t *testing.T) {
 	if list, err := w.List(w.ctx, user); err != nil || len(list) != 0 {
 		t.Errorf("saved %+v, error %v", list, err)
 	}
+}
+
+// Settings longer than any wallet has are not stored, and nobody is called for them: they would be read at each payment.
+func TestLongSettingsAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user, s := w.user(), newLND(t, w.mint)
+	long := s.settings()
+	long.Certificate = strings.Repeat(long.Certificate+"\n", 33<<10/len(long.Certificate))
+	if _, err := w.Save(w.ctx, user, 0, "", long); codeOf(err) != paidaction.CodeInvalidInput {
+		t.Errorf("33 KiB of settings: %v", err)
+	}
+	if s.count() != 0 {
+		t.Error("the wallet was called")
+	}
+	w.save(user, s.settings())
 }
