@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,18 +16,14 @@ import (
 
 // begin makes the row of an attempt, and does in the same transaction what its method does at once.
 func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*PaidAction, error) {
-	if m.hasInvoice() && a.payer == nil {
-		// The anonymous behind one address count each other's open invoices, one after the other (LockClient). They wait
-		// here and not inside their transactions: else the requests of one address could hold all database connections.
-		leave, err := e.clients.Take(ctx, string(a.client), e.Hooks.Wait)
-		if err != nil {
-			return nil, err
-		}
-		defer leave()
+	leave, err := e.place(ctx, a, m)
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
 	tx := &Tx{}
 	var result json.RawMessage
-	err := e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) (err error) {
+	err = e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) (err error) {
 		tx = &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: e.now(), Payout: p.payout, source: m.source(a.payer),
 			proof: a.proof}
 		var previous db.PaidAction
@@ -76,6 +73,20 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 		return a.may(ctx, q) // last: what it locks then waits for nothing that is locked here
 	})
 	return e.became(ctx, a, tx, result, e.supposed(err))
+}
+
+// place waits until an attempt may have a database connection; leave gives its place back. Those of one payer wait for
+// each other's rows: for their balance or, of the anonymous behind one address, for the count of their open invoices
+// (LockClient). They wait here and not inside their transactions: else the requests of one payer could hold all
+// connections. What is paid by an invoice of somebody who is known has waited for its turn.
+func (e *Engine) place(ctx context.Context, a *attempt, m Method) (leave func(), err error) {
+	switch {
+	case a.payer == nil:
+		return e.clients.Take(ctx, string(a.client), e.Hooks.Wait)
+	case m.hasInvoice():
+		return func() {}, nil
+	}
+	return e.payers.Take(ctx, strconv.FormatInt(*a.payer, 10), e.Hooks.Wait)
 }
 
 // price computes the cost of the attempt under the locks of its transaction, and refuses a price that the payer has not

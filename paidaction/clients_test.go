@@ -72,3 +72,47 @@ func TestAnAddressTakesOneConnection(t *testing.T) {
 		}
 	}
 }
+
+// However much one user pays for at once from their balance, two of it have a database connection: others pay
+// meanwhile.
+func TestAPayerTakesTwoConnections(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	config := w.Pool.Config()
+	config.MaxConns = 4
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	w.Engine.Pool = pool
+	busy, other := w.User("busy", 1000*sat, 0), w.User("other", 1000*sat, 0)
+	slow, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Exec(w.Ctx, `SELECT FROM account WHERE id / 16 = $1 FOR UPDATE`, busy); err != nil {
+		t.Fatal(err)
+	}
+	var answers []<-chan answer
+	for range 20 {
+		answers = append(answers, start(w, w.Engine, donation(busy, 10, "")))
+	}
+	w.AwaitBlocked(2)
+	for range 3 {
+		if a := locktest.Wait(t, "somebody else", start(w, w.Engine, donation(other, 10, ""))); a.err != nil || a.pa.State != paidaction.Paid {
+			t.Errorf("%+v, %v", a.pa, a.err)
+		}
+	}
+	if n := w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); n != 2 {
+		t.Errorf("%d connections wait for one payer", n)
+	}
+	if err := slow.Commit(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, answer := range answers {
+		if a := locktest.Wait(t, "the line", answer); a.err != nil || a.pa.State != paidaction.Paid {
+			t.Errorf("%+v, %v", a.pa, a.err)
+		}
+	}
+}

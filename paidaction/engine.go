@@ -144,6 +144,7 @@ type Engine struct {
 	follows   *gather.Group[*following]
 	preparing *preparing
 	clients   *share.Shares // one transaction for each address of anonymous payers
+	payers    *share.Shares // two for each payer who is known: the second begins while the first commits
 
 	lookUntil *atomic.Int64 // until then groups look at balances first; nanoseconds of Unix time
 }
@@ -173,7 +174,7 @@ func New(c Config) (*Engine, error) {
 		c.Hooks.Beside = InGoroutine
 	}
 	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{},
-		preparing: &preparing{of: map[int64]int{}}, lookUntil: new(atomic.Int64), clients: share.New(1)}
+		preparing: &preparing{of: map[int64]int{}}, lookUntil: new(atomic.Int64), clients: share.New(1), payers: share.New(2)}
 	e.reads = gathering(e, readsAtOnce, readPatience, e.read)
 	e.follows = gathering(e, followsAtOnce, followPatience, e.followAll)
 	for _, d := range c.Actions {
