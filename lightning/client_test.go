@@ -504,7 +504,7 @@ func TestCheck(t *testing.T) {
 	}
 	server.SetKeysend(false)
 	sending := []string{
-		"/lnrpc.Lightning/DecodePayReq", "/lnrpc.Lightning/GetNodeInfo", "/lnrpc.Lightning/ChannelBalance",
+		"/lnrpc.Lightning/DecodePayReq", "/lnrpc.Lightning/GetNodeInfo", "/lnrpc.Lightning/ChannelBalance", "/lnrpc.Lightning/ListChannels",
 		"/routerrpc.Router/SendPaymentV2", "/routerrpc.Router/TrackPaymentV2",
 	}
 	server.Deny(sending...)

@@ -38,7 +38,7 @@ type Config struct {
 
 	Traces trace.TracerProvider // traces each call with its name and its end; nil: no traces
 
-	CallTimeout time.Duration // for every call that is not a stream; 0: 10 s
+	CallTimeout time.Duration // for every call that is not a stream, but for Channels; 0: 10 s
 
 	// Dialer replaces TCP in tests; nil: TCP.
 	Dialer func(ctx context.Context, address string) (net.Conn, error)

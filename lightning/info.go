@@ -108,6 +108,7 @@ func Permissions(sends bool) []string {
 			"/lnrpc.Lightning/DecodePayReq",
 			"/lnrpc.Lightning/GetNodeInfo",
 			"/lnrpc.Lightning/ChannelBalance",
+			"/lnrpc.Lightning/ListChannels",
 			"/lnrpc.Lightning/ListPayments",
 			"/routerrpc.Router/SendPaymentV2",
 			"/routerrpc.Router/TrackPaymentV2",

@@ -23,6 +23,7 @@ type mainRPC interface {
 	GetInfo(context.Context, *lnrpc.GetInfoRequest, ...grpc.CallOption) (*lnrpc.GetInfoResponse, error)
 	CheckMacaroonPermissions(context.Context, *lnrpc.CheckMacPermRequest, ...grpc.CallOption) (*lnrpc.CheckMacPermResponse, error)
 	ChannelBalance(context.Context, *lnrpc.ChannelBalanceRequest, ...grpc.CallOption) (*lnrpc.ChannelBalanceResponse, error)
+	ListChannels(context.Context, *lnrpc.ListChannelsRequest, ...grpc.CallOption) (*lnrpc.ListChannelsResponse, error)
 	ListPayments(context.Context, *lnrpc.ListPaymentsRequest, ...grpc.CallOption) (*lnrpc.ListPaymentsResponse, error)
 }
 

@@ -115,6 +115,16 @@ type Route struct {
 	Height uint32 // the absolute block height until which the money would be locked, with the invoice's final CLTV
 }
 
+// Channel is a channel by which a node can send now, and what is leaving by it: payments of ours and of others, in
+// parts, that have neither arrived nor come back.
+type Channel struct {
+	Local       Msat  // what is left on the node's side, reserves included
+	Leaving     int64 // how many parts are leaving
+	Locked      Msat  // what these come to
+	MostLeaving int64 // how many its peer lets leave at a time
+	MostLocked  Msat  // and what these may come to
+}
+
 // SendingNode is all that is asked of a node through which payments leave. Every call has its own deadline or ends with
 // its context.
 type SendingNode interface {
@@ -142,6 +152,9 @@ type SendingNode interface {
 	EachPayment(ctx context.Context, since time.Time, on func(u PaymentUpdate, created time.Time) error) error
 	// Sendable is the most that the node's channels can send together.
 	Sendable(ctx context.Context) (Msat, error)
+	// Channels are the channels by which the node can send now, private ones included. A node that has many of them
+	// takes long to list them, so no payment should wait for this.
+	Channels(ctx context.Context) ([]Channel, error)
 	// PublicKey is the node's identity, in hex.
 	PublicKey(ctx context.Context) (string, error)
 	// Time is the latest moment that the node's clock is known to have reached. Invoices expire by that clock: the node

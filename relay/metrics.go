@@ -14,6 +14,7 @@ import (
 type Metrics struct {
 	stages    *prometheus.GaugeVec
 	oldest    *prometheus.GaugeVec
+	crowded   *prometheus.GaugeVec
 	sent      *prometheus.CounterVec
 	succeeded *prometheus.CounterVec
 	confirmed *prometheus.CounterVec
@@ -36,6 +37,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return &Metrics{
 		stages:    gauge("payments", "Outgoing payments that are not at their end, by stage, 10,000 each at most.", "stage"),
 		oldest:    gauge("oldest_seconds", "Age of the oldest outgoing payment, by stage.", "stage"),
+		crowded:   gauge("crowded", "1 while a node gets no payments to receivers because too many payments hang in its channels.", "node"),
 		sent:      counter("sent_total", "Payments given to a node.", "node"),
 		succeeded: counter("succeeded_total", "Payments whose preimage came back, by node.", "node"),
 		confirmed: counter("confirmed_total", "Payments that are settled: the payer's payment was taken, or a withdrawal is final.", "flow"),
@@ -66,6 +68,14 @@ func (r *Relay) Paid(o paidaction.Outcome) {
 }
 
 func (m *Metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc() }
+
+func (m *Metrics) showCrowded(node string, crowded bool) {
+	value := 0.0
+	if crowded {
+		value = 1
+	}
+	m.crowded.WithLabelValues(node).Set(value)
+}
 
 // show sets the gauges from the database. Empty stages are shown as empty.
 func (m *Metrics) show(rows []db.RelayStagesRow, now time.Time) {

@@ -15,7 +15,7 @@ import (
 
 // How a claim ended.
 const (
-	endedFailed  = "FAILED"   // the node says so
+	endedFailed  = "FAILED"   // the node says so, or is too crowded to be given it
 	endedNotSent = "NOT_SENT" // nothing was sent under it
 )
 
@@ -364,7 +364,7 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 			return err
 		}
 		out.Failure = refusal
-		if outcome == endedFailed {
+		if outcome == endedFailed && reason != string(errCrowded.Code) {
 			return r.blame(ctx, q, row, reason)
 		}
 		return nil
@@ -399,6 +399,8 @@ func refusalOf(reason string) *paidaction.Error {
 		return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver's wallet refused the payment. The money is back.")
 	case reason == string(wrap.NotHeld) || reason == string(wrap.BlocksShort):
 		return heldTooLong
+	case reason == string(errCrowded.Code):
+		return paidaction.Errorf(paidaction.CodePaymentFailed, "Too many payments are under way. The money is back.")
 	}
 	return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver could not be reached. The money is back.")
 }

@@ -98,6 +98,7 @@ type Settings struct {
 	Lacking       time.Duration   // how long a node does not get as much as it had no balance for; default 20 s
 	ProbeTimeout  time.Duration   // for probing a route; default 5 s
 	MaxProbes     int64           // probes to one receiver that are out or hang; default 3
+	CrowdedAt     int64           // percent in use of what a node can send from which on it gets no forward; default 50; 100: no bound
 	MinFee        paidaction.Msat // least fee limit of a withdrawal; default 0
 	WithdrawLimit paidaction.Msat // the most of one withdrawal; default 1,000,000 sats
 }
@@ -120,6 +121,7 @@ func (s Settings) withDefaults() Settings {
 	s.Lacking = cmp.Or(s.Lacking, 20*time.Second)
 	s.ProbeTimeout = cmp.Or(s.ProbeTimeout, 5*time.Second)
 	s.MaxProbes = cmp.Or(s.MaxProbes, 3)
+	s.CrowdedAt = cmp.Or(s.CrowdedAt, 50)
 	s.WithdrawLimit = cmp.Or(s.WithdrawLimit, 1_000_000_000)
 	return s
 }
@@ -162,6 +164,7 @@ type Relay struct {
 	claiming map[string]*claimingNow  // by node
 	lacks    map[string]*lack         // by node
 	shares   map[string]*share        // by node
+	crowds   map[string]*crowd        // by node
 	probing  probing
 	hung     sync.Map // by node: until when nobody who waits for an invoice asks it
 
@@ -195,12 +198,13 @@ func New(c Config) (*Relay, error) {
 		c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) { return ctx, func() {} }
 	}
 	r := &Relay{Config: c, wakes: map[string]chan struct{}{}, fresh: map[string]chan struct{}{}, claiming: map[string]*claimingNow{},
-		lacks: map[string]*lack{}, shares: map[string]*share{}, probing: probing{receivers: map[int64]*probed{}}}
+		lacks: map[string]*lack{}, shares: map[string]*share{}, crowds: map[string]*crowd{}, probing: probing{receivers: map[int64]*probed{}}}
 	for _, name := range c.Nodes.Names() {
 		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, 1), &claimingNow{}
-		r.lacks[name], r.shares[name] = &lack{}, &share{most: MostWithdrawals(c.Places[name])}
+		r.lacks[name], r.shares[name], r.crowds[name] = &lack{}, &share{most: MostWithdrawals(c.Places[name])}, &crowd{}
 		// Prometheus sees no increase in a number that begins with the first loss.
 		c.Metrics.lost.WithLabelValues(name)
+		c.Metrics.showCrowded(name, false)
 	}
 	return r, nil
 }

@@ -234,7 +234,11 @@ func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
 	rule, refused := ruleOf(cause)
 	var err error
 	if refused && !c.pinned {
-		_, err = r.ended(ctx, c.row, c.attempt, endedNotSent, rule)
+		outcome := endedNotSent
+		if errors.Is(cause, errCrowded) && r.roomElsewhere(ctx, c.attempt.Node) {
+			outcome = endedFailed // so it goes to another node, and not to this one
+		}
+		_, err = r.ended(ctx, c.row, c.attempt, outcome, rule)
 	} else {
 		err = r.sendAgain(ctx, c.row, c.attempt, only, cause.Error(), r.Settings.Pause<<min(c.row.Attempts-1, 4))
 	}

@@ -249,6 +249,8 @@ func (farNode) OpenInvoice(context.Context, paidaction.InvoiceRequest) (string, 
 	return "", errNotHere
 }
 
+func (farNode) Channels(context.Context) ([]paidaction.Channel, error) { return nil, errNotHere }
+
 func (farNode) EstimateRoute(context.Context, paidaction.RouteRequest) (paidaction.Route, error) {
 	return paidaction.Route{}, errNotHere
 }

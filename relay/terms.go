@@ -36,6 +36,10 @@ func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.
 	if len(sending) == 0 { // nothing would be forwarded before the payer has their money back
 		return paidaction.Forward{}, paidaction.ErrNoReceiver
 	}
+	sending = slices.DeleteFunc(sending, func(name string) bool { return r.crowded(ctx, name) })
+	if len(sending) == 0 {
+		return paidaction.Forward{}, fmt.Errorf("%w: %w", paidaction.ErrNoReceiver, r.counted(errCrowded))
+	}
 	issuer, err := r.Issuers.Node(q.Node)
 	if err != nil {
 		return paidaction.Forward{}, err
@@ -415,6 +419,9 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 		}
 	}
 	forward := c.row.ReceiverID != nil
+	if forward && !c.pinned && r.crowded(ctx, c.attempt.Node) {
+		return request, r.counted(errCrowded)
+	}
 	var inner paidaction.Bolt11
 	var chain paidaction.Chain
 	var held paidaction.NodeInvoice

@@ -17,6 +17,7 @@ type Relay struct {
 	Audit         time.Duration `help:"Time between two checks of payments in work against the nodes." default:"5s"`
 	ProbeTimeout  time.Duration `help:"How long a node may try a route to a receiver." default:"5s"`
 	MaxProbes     int64         `help:"Most such tries to one receiver at once, including those that hang." default:"3"`
+	CrowdedAt     int64         `help:"Percent in use of a node's outgoing balance, or of its channels' HTLC slots, from which on it gets no more payments to receivers; 100: no bound." default:"50"`
 	MinFee        int64         `help:"Smallest fee limit of a withdrawal, in msat." default:"0"`
 	WithdrawLimit int64         `help:"Largest withdrawal, in msat." default:"1000000000"`
 
@@ -29,7 +30,7 @@ type Relay struct {
 // Settings are the relay's.
 func (r Relay) Settings() relay.Settings {
 	return relay.Settings{MaxAttempts: r.MaxAttempts, SendWindow: r.SendWindow, SendTimeout: r.SendTimeout, AskTimeout: r.AskTimeout, MaxWait: r.MaxWait, Audit: r.Audit,
-		ProbeTimeout: r.ProbeTimeout, MaxProbes: r.MaxProbes,
+		ProbeTimeout: r.ProbeTimeout, MaxProbes: r.MaxProbes, CrowdedAt: r.CrowdedAt,
 		MinFee: paidaction.Msat(r.MinFee), WithdrawLimit: paidaction.Msat(r.WithdrawLimit)}
 }
 
@@ -43,6 +44,7 @@ func (r Relay) check(refuse func(when bool, format string, args ...any)) {
 	refuse(r.Audit <= 0, "Nodes would be asked without a pause: set HOLDFAST_RELAY_AUDIT above zero.")
 	refuse(r.ProbeTimeout <= 0 || r.MaxProbes < 1,
 		"No route could be tried: set HOLDFAST_RELAY_PROBE_TIMEOUT and HOLDFAST_RELAY_MAX_PROBES above zero.")
+	refuse(r.CrowdedAt < 1 || r.CrowdedAt > 100, "HOLDFAST_RELAY_CROWDED_AT is a percentage: set it to 1 or more, and to 100 for no bound.")
 	refuse(r.MinFee < 0 || r.WithdrawLimit < 1000, "A fee limit cannot be negative, and a withdrawal is at least one sat: check HOLDFAST_RELAY_MIN_FEE and HOLDFAST_RELAY_WITHDRAW_LIMIT.")
 	refuse(r.MaxWithdrawals < 1, "Nothing could be withdrawn: set HOLDFAST_RELAY_MAX_WITHDRAWALS above zero.")
 	refuse(r.MaxForwards < 1 || r.MaxForwarded < 1000 || r.MaxPending < 1,

@@ -186,6 +186,11 @@ func (n remote) Sendable(ctx context.Context) (paidaction.Msat, error) {
 	return asked(ctx, n, "Sendable", nil, n.node.Sendable)
 }
 
+// Channels implements paidaction.SendingNode.
+func (n remote) Channels(ctx context.Context) ([]paidaction.Channel, error) {
+	return asked(ctx, n, "Channels", nil, n.node.Channels)
+}
+
 // PublicKey implements paidaction.SendingNode.
 func (n remote) PublicKey(ctx context.Context) (string, error) {
 	return asked(ctx, n, "PublicKey", nil, n.node.PublicKey)

@@ -452,7 +452,7 @@ func (w *world) violate(kind, format string, args ...any) {
 // talkative reports which calls are worth a line of the story.
 func (w *world) talkative(method string) bool {
 	switch method {
-	case "Chain", "Sendable", "PublicKey", "DecodeInvoice", "Time":
+	case "Chain", "Sendable", "Channels", "PublicKey", "DecodeInvoice", "Time":
 		return false
 	}
 	return true

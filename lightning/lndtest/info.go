@@ -118,6 +118,27 @@ func (s *mainServer) ChannelBalance(context.Context, *lnrpc.ChannelBalanceReques
 	}, nil
 }
 
+func (s *mainServer) ListChannels(ctx context.Context, in *lnrpc.ListChannelsRequest) (*lnrpc.ListChannelsResponse, error) {
+	channels, err := s.Node.Channels(ctx)
+	if err != nil {
+		return nil, answer(err)
+	}
+	response := &lnrpc.ListChannelsResponse{}
+	for _, c := range channels {
+		of := &lnrpc.Channel{Active: true, Capacity: (c.Local + c.Locked).CeilSats(), LocalBalance: c.Local.Sats(), LocalConstraints: &lnrpc.ChannelConstraints{
+			MaxAcceptedHtlcs: uint32(c.MostLeaving), MaxPendingAmtMsat: uint64(c.MostLocked)}}
+		for i := range c.Leaving {
+			amount := int64(0)
+			if i == 0 {
+				amount = c.Locked.Sats()
+			}
+			of.PendingHtlcs = append(of.PendingHtlcs, &lnrpc.HTLC{Amount: amount}, &lnrpc.HTLC{Incoming: true, Amount: 1_000_000})
+		}
+		response.Channels = append(response.Channels, of)
+	}
+	return response, nil
+}
+
 func (s *chainServer) RegisterBlockEpochNtfn(_ *chainrpc.BlockEpoch, out chainrpc.ChainNotifier_RegisterBlockEpochNtfnServer) error {
 	return answer(s.Node.WatchBlocks(out.Context(), func(height uint32) error {
 		return out.Send(&chainrpc.BlockEpoch{Height: height, Hash: make([]byte, 32)})

@@ -26,6 +26,7 @@ const (
 	MethodDecode        Method = "DecodeInvoice"
 	MethodEstimate      Method = "EstimateRoute"
 	MethodSendable      Method = "Sendable"
+	MethodChannels      Method = "Channels"
 	MethodPublicKey     Method = "PublicKey"
 	MethodTime          Method = "Time"
 	MethodEachPayment   Method = "EachPayment"

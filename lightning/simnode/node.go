@@ -50,6 +50,7 @@ type Node struct {
 	given    uint64 // number of all payments, so that each has its own id
 	balance  paidaction.Msat
 	reserved paidaction.Msat // part of the balance
+	slots    int64           // of its channel
 	route    Route
 	height   uint32
 	encode   Encoder
@@ -82,6 +83,7 @@ func (net *Network) AddNode(name string) *Node {
 		invoices: make(map[paidaction.Hash]*invoice),
 		payments: make(map[paidaction.Hash]*payment),
 		balance:  10_000_000_000,
+		slots:    maxAcceptedHTLCs,
 		route:    standardRoute,
 		faults:   newFaults(),
 		changed:  make(chan struct{}),

@@ -50,6 +50,17 @@ func (n *Node) SetReserved(m paidaction.Msat) {
 	n.reserved = m
 }
 
+// maxAcceptedHTLCs is how many HTLCs a channel can carry in one direction (BOLT 2).
+const maxAcceptedHTLCs = 483
+
+// SetSlots sets how many parts of payments the node's channel lets leave at a time. It is told to those who ask for the
+// channels; the node sends more all the same.
+func (n *Node) SetSlots(slots int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.slots = slots
+}
+
 // Sent shows a payment to a test. It is not a call: it is not recorded, and works while the node is away.
 func (n *Node) Sent(h paidaction.Hash) (Sent, bool) {
 	n.mu.Lock()
@@ -207,6 +218,23 @@ func (n *Node) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (fo
 func (n *Node) Sendable(ctx context.Context) (m paidaction.Msat, err error) {
 	err = n.call(ctx, MethodSendable, paidaction.Hash{}, func() error { m = n.balance; return nil })
 	return m, err
+}
+
+// Channels implements paidaction.SendingNode. The node has one channel.
+func (n *Node) Channels(ctx context.Context) (channels []paidaction.Channel, err error) {
+	err = n.call(ctx, MethodChannels, paidaction.Hash{}, func() error {
+		c := paidaction.Channel{Local: n.balance, MostLeaving: n.slots}
+		for _, h := range n.net.underWay {
+			if h.from == n && !h.done {
+				c.Leaving++
+				c.Locked += h.msat + h.fee
+			}
+		}
+		c.MostLocked = c.Local + c.Locked
+		channels = []paidaction.Channel{c}
+		return nil
+	})
+	return channels, err
 }
 
 // EachPayment implements paidaction.SendingNode.

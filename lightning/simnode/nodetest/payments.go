@@ -19,6 +19,49 @@ func tooMuch(_ *testing.T, o *outside) {
 	o.lookup(r.Hash, paidaction.InvoiceOpen)
 }
 
+// inChannels: a node says of its channels what is left in them, and how much of that a payment takes that hangs.
+func inChannels(t *testing.T, o *outside) {
+	type sum struct {
+		local, locked paidaction.Msat
+		leaving       int64
+	}
+	add := func() (all sum) {
+		channels, err := o.node.Channels(o.ctx)
+		o.must(err)
+		for _, c := range channels {
+			if c.MostLeaving < 1 || c.MostLeaving > 483 || c.MostLocked <= 0 || c.Local < 0 || c.Locked > c.MostLocked {
+				t.Errorf("%+v", c)
+			}
+			all.local, all.locked, all.leaving = all.local+c.Local, all.locked+c.Locked, all.leaving+c.Leaving
+		}
+		return all
+	}
+	until := func(what string, holds func(sum) bool) (now sum) {
+		t.Helper()
+		again := time.NewTicker(20 * time.Millisecond) // channels are a moment behind what is said of payments
+		defer again.Stop()
+		for now = add(); !holds(now); now = add() {
+			select {
+			case <-again.C:
+			case <-o.ctx.Done():
+				t.Fatalf("%s: %+v", what, now)
+			}
+		}
+		return now
+	}
+	before := until("nothing is under way", func(now sum) bool { return now.leaving == 0 && now.locked == 0 && now.local > 0 })
+	r := o.request(true)
+	o.under(request(o.open(r)))
+	o.await(r.Hash, paidaction.InvoiceAccepted)
+	now := until("it leaves", func(now sum) bool { return now.leaving > 0 })
+	if now.leaving != 1 || now.locked < amount-amount%1000 || now.locked > 2*amount || now.local > before.local-now.locked {
+		t.Errorf("%+v, and before %+v", now, before)
+	}
+	o.must(o.Node().CancelInvoice(o.ctx, r.Hash))
+	o.wantFailed(o.track(r.Hash), r.Hash, paidaction.ReasonIncorrectDetails)
+	until("it is back", func(now sum) bool { return now == before })
+}
+
 // listed: whoever has lost their records finds every payment that was made or is under way, and none that failed.
 func listed(t *testing.T, o *outside) {
 	made, under, failed := o.request(false), o.request(true), o.request(false)

@@ -42,6 +42,7 @@ func RunSending(t *testing.T, env func(*testing.T) SendingEnv) {
 		}
 	}
 	t.Run("node", func(t *testing.T) { runTogether(t, run) }) // it ends before the node is restarted
+	t.Run("what hangs is in the channels", run(inChannels))   // while nothing else is under way
 	t.Run("a payment outlasts a restart", run(sentOverRestart))
 }
 

@@ -1,0 +1,60 @@
+package lightning_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+// Only what leaves by a channel counts, and only what its peer accepts bounds that.
+func TestChannels(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	want := []paidaction.Channel{{Local: 10_000_000_000, MostLeaving: 483, MostLocked: 10_000_000_000}}
+	got, err := c.Channels(t.Context())
+	if err != nil || len(got) != 1 || got[0] != want[0] {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	receiver := server.Node.Network().AddReceiver("somebody")
+	inv, sent := receiver.Issue(simnode.Ask{Amount: 50_000, Act: simnode.Holds, Parts: 2}), errors.New("sent")
+	err = server.Node.Pay(t.Context(), paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 2_000, Timeout: time.Minute},
+		func(u paidaction.PaymentUpdate) error { return sent })
+	if !errors.Is(err, sent) {
+		t.Fatal(err)
+	}
+	want[0].Local, want[0].Locked, want[0].Leaving = want[0].Local-51_000, 51_000, 2
+	if got, err = c.Channels(t.Context()); err != nil || len(got) != 1 || got[0] != want[0] {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}
+
+// A node that takes long to list its channels is no node that is silent: nobody is refused because of it.
+func TestAListOfChannelsThatTakesLongIsNoSilence(t *testing.T) {
+	t.Parallel()
+	_, server, _ := fixture(t)
+	config := server.Config()
+	config.CallTimeout = 50 * time.Millisecond
+	c := server.Dial(config)
+	asked := make(chan struct{}, 2)
+	list := func(limit time.Duration) error {
+		server.Node.Before(simnode.MethodChannels, func(paidaction.Hash) { asked <- struct{}{}; <-t.Context().Done() })
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		_, err := c.Channels(ctx)
+		return err
+	}
+	if err := list(200 * time.Millisecond); !errors.Is(err, lightning.ErrUnreachable) {
+		t.Errorf("%v", err)
+	}
+	<-asked
+	go func() { _ = list(time.Minute) }()
+	<-asked
+	if _, err := c.Info(t.Context()); err != nil {
+		t.Errorf("asked for something else: %v", err)
+	}
+}
