@@ -90,12 +90,21 @@ func (r *Relay) askCrowd(ctx context.Context, name string, c *crowd) {
 		c.since = began
 	}
 	c.said, c.away, c.crowded = began, false, !c.since.IsZero() && began.Sub(c.since) >= hangsAfter
-	r.Metrics.showCrowded(name, c.crowded)
 	switch {
 	case c.crowded && !was:
 		r.Log.ErrorContext(ctx, "too many payments hang in the channels of a node: it is given no more payments to receivers", "node", name)
 	case was && !c.crowded:
 		r.Log.InfoContext(ctx, "a node is given payments to receivers again", "node", name)
+	}
+}
+
+// showCrowds shows which nodes are crowded. Those that are get asked again, also while no payment comes.
+func (r *Relay) showCrowds(ctx context.Context) {
+	for name, c := range r.crowds {
+		c.mu.Lock()
+		crowded := c.crowded
+		c.mu.Unlock()
+		r.Metrics.showCrowded(name, crowded && r.crowded(ctx, name))
 	}
 }
 

@@ -204,7 +204,6 @@ func New(c Config) (*Relay, error) {
 		r.lacks[name], r.shares[name], r.crowds[name] = &lack{}, &share{most: MostWithdrawals(c.Places[name])}, &crowd{}
 		// Prometheus sees no increase in a number that begins with the first loss.
 		c.Metrics.lost.WithLabelValues(name)
-		c.Metrics.showCrowded(name, false)
 	}
 	return r, nil
 }

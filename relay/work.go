@@ -317,6 +317,7 @@ func (r *Relay) measure(ctx context.Context) error {
 		if err == nil {
 			r.Metrics.show(rows, r.now())
 		}
+		r.showCrowds(ctx)
 		if !wait(ctx, r.Settings.Audit) {
 			return nil
 		}
