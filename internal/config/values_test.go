@@ -90,6 +90,7 @@ func TestLimitsAreRefusedAtTheirEdge(t *testing.T) {
 		"RELAY_AUDIT":           {"0s", "1ms"},
 		"RELAY_PROBE_TIMEOUT":   {"0s", "1ms"},
 		"RELAY_MAX_PROBES":      {"0", "1"},
+		"RELAY_CROWDED_AT":      {"0", "1"},
 		"RELAY_MIN_FEE":         {"-1", "0"},
 		"RELAY_WITHDRAW_LIMIT":  {"999", "1000"},
 		"RELAY_MAX_WITHDRAWALS": {"0", "1"},
