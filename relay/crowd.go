@@ -115,11 +115,11 @@ func tooLittleLeft(channels []paidaction.Channel, percent int64) bool {
 	var all, left paidaction.Msat
 	for _, c := range channels {
 		all += c.Local + c.Locked
-		if c.Leaving*100 <= c.MostLeaving*percent && int64(c.Locked)*100 <= int64(c.MostLocked)*percent {
+		if c.Leaving*100 <= c.MostLeaving*percent && int64(c.Locked) <= int64(c.MostLocked)/100*percent {
 			left += c.Local
 		}
 	}
-	return int64(left)*100 < int64(all)*(100-percent)
+	return int64(left) < int64(all)/100*(100-percent)
 }
 
 // roomElsewhere reports whether another node, which is given payments, is not crowded.

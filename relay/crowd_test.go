@@ -314,7 +314,7 @@ func TestTooLittleLeft(t *testing.T) {
 		"slots where nothing can be sent":   {[]paidaction.Channel{wide(btc, 0, 483), wide(0, 0, 0), wide(0, 0, 0)}, 50, true},
 		"few slots":                         {[]paidaction.Channel{{Local: btc, Leaving: 16, MostLeaving: 30, MostLocked: btc}}, 50, true},
 		"as much as the peer lets be on it": {[]paidaction.Channel{{Local: btc, Locked: btc / 10, Leaving: 1, MostLeaving: 483, MostLocked: btc / 10}}, 50, true},
-		"all bitcoin there are":             {[]paidaction.Channel{wide(21_000_000*btc, 0, 0)}, 1, false},
+		"all bitcoin there are":             {[]paidaction.Channel{wide(21_000_000*btc, 0, 0)}, 70, false},
 	} {
 		if got := relay.TooLittleLeft(c.channels, c.percent); got != c.want {
 			t.Errorf("%s: %t", name, got)
