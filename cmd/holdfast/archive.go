@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/archive"
+	"github.com/a-seed-a7aed72f/holdfast/internal/config"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
@@ -37,7 +38,7 @@ func (c archiveCommand) Run(ctx context.Context, e *environment) error {
 			Kept     *archive.Kept   `json:"kept,omitempty"`
 		}{c.DryRun, []archivedRange{}, result.Kept}
 		for _, a := range result.Archived {
-			told.Archived = append(told.Archived, archivedRange{a, thenDo(a.Range, c.DryRun)})
+			told.Archived = append(told.Archived, archivedRange{a, thenDo(e.config.Direct(), a.Range, c.DryRun)})
 		}
 		err := e.print(told, func(t *table) {
 			for _, a := range told.Archived {
@@ -69,13 +70,13 @@ func (c archiveCommand) Run(ctx context.Context, e *environment) error {
 }
 
 // thenDo returns the commands that take an archived range out of the database. Nothing else needs its tables.
-func thenDo(r archive.Range, dry bool) []string {
+func thenDo(from config.Database, r archive.Range, dry bool) []string {
 	if dry {
 		return []string{}
 	}
-	tables := r.Tables()
+	tables, at := r.Tables(), from.ForTools()
 	return []string{ // one command, so that nothing is dropped if the file could not be written
-		fmt.Sprintf(`pg_dump "$HOLDFAST_DATABASE_URL" --format custom --table %s --file actions_%d_%d.dump`, strings.Join(tables, " --table "), r.First, r.Last) +
-			fmt.Sprintf(` && psql "$HOLDFAST_DATABASE_URL" --command 'DROP TABLE %s'`, strings.Join(tables, ", ")),
+		fmt.Sprintf(`pg_dump %s --format custom --table %s --file actions_%d_%d.dump`, at, strings.Join(tables, " --table "), r.First, r.Last) +
+			fmt.Sprintf(` && psql %s --command 'DROP TABLE %s'`, at, strings.Join(tables, ", ")),
 	}
 }

@@ -173,6 +173,29 @@ func (d Database) String() string {
 	return u.Redacted()
 }
 
+// toolParameters say where a database is and as whom to ask it. psql and pg_dump know them; they refuse others that an
+// address may have, such as settings of the server or of our pool.
+var toolParameters = []string{"host", "port", "user", "dbname", "sslmode", "sslcert", "sslkey", "sslrootcert", "passfile", "service", "target_session_attrs"}
+
+// ForTools is the address for psql and pg_dump, quoted for a shell. It has no password: they ask for it.
+func (d Database) ForTools() string {
+	u, err := url.Parse(string(d))
+	if err != nil {
+		return "'(unreadable)'"
+	}
+	if u.User != nil {
+		u.User = url.User(u.User.Username())
+	}
+	given, known := u.Query(), url.Values{}
+	for _, name := range toolParameters {
+		if values, ok := given[name]; ok {
+			known[name] = values[:1]
+		}
+	}
+	u.RawQuery = known.Encode()
+	return "'" + strings.ReplaceAll(u.String(), "'", "%27") + "'"
+}
+
 // Secret is bytes that are given in hex and never shown.
 type Secret []byte
 

@@ -295,6 +295,22 @@ func TestPasswordsOfAddressesAreNotShown(t *testing.T) {
 	}
 }
 
+// psql and pg_dump refuse a parameter that they do not know. What stands in a shell's quotes contains none.
+func TestAddressesForTools(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"postgres://u:topsecret@h:5433/d":                                     "'postgres://u@h:5433/d'",
+		"postgres://holdfast@/holdfast?host=/var/run/postgresql":              "'postgres://holdfast@/holdfast?host=%2Fvar%2Frun%2Fpostgresql'",
+		"postgres://h/d?sslmode=verify-full&password=a&sslpassword=b":         "'postgres://h/d?sslmode=verify-full'",
+		"postgres://h/d?pool_max_conns=3&statement_timeout=5&sslmode=disable": "'postgres://h/d?sslmode=disable'",
+		"postgres://it's@h/it's?host=/it's":                                   "'postgres://it%27s@h/it%27s?host=%2Fit%27s'",
+	} {
+		if got := Database(text).ForTools(); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	const text = "alice=127.0.0.1:10009;tls=/a/tls.cert;macaroon=/a/m,bob=[::1]:10010;macaroon=/b/m;tls=/b/tls.cert;slots=3," +
