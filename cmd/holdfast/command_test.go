@@ -39,7 +39,8 @@ func TestHelpIsOfTheCommand(t *testing.T) {
 			t.Errorf("holdfast %s:\n%s", args, out)
 		}
 	}
-	if _, out, _ := command(t, nil, "serve", "--help"); !strings.Contains(out, "--max-pending") || !strings.Contains(out, "--lock-ttl") {
+	if _, out, _ := command(t, nil, "serve", "--help"); !strings.Contains(out, "--max-pending") || !strings.Contains(out, "--lock-ttl") ||
+		!strings.Contains(out, "HOLDFAST_MAX_PENDING") {
 		t.Errorf("serve has not all settings:\n%s", out)
 	}
 }

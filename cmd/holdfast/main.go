@@ -80,7 +80,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	var c cli
 	exited := -1
 	parser, err := kong.New(&c, kong.Name("holdfast"),
-		kong.Description("Paid actions over Lightning. Every setting can be given as HOLDFAST_… in the environment or in a file. Options of a single command are flags."),
+		kong.Description("Paid actions over Lightning. Every setting is a flag, a variable in the environment (--database-url is HOLDFAST_DATABASE_URL) or a key of a file (\"database-url\"). Options of a single command are flags."),
 		kong.Writers(stdout, stderr), kong.Resolvers(config.Resolver(env)), kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help),
 		kong.Exit(func(code int) { exited = max(exited, code) }))
 	if err != nil {
@@ -149,7 +149,11 @@ func refusedArguments(err error) error {
 // them.
 func help(options kong.HelpOptions, c *kong.Context) error {
 	if selected := c.Selected(); selected != nil && selected.Name == "serve" {
-		return kong.DefaultHelpPrinter(options, c)
+		if err := kong.DefaultHelpPrinter(options, c); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(c.Stdout, "\nThese are all settings. --max-pending is HOLDFAST_MAX_PENDING in the environment, and\n\"max-pending\" in the file.")
+		return err
 	}
 	for _, flag := range c.Model.Flags {
 		flag.Hidden = !slices.Contains([]string{"help", "json", config.FileFlag, "database-url"}, flag.Name)

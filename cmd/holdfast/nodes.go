@@ -25,6 +25,9 @@ type nodesCommand struct {
 	Enable  nodesEnable  `cmd:"" help:"Undo disable. If another node answers under this name, accept it as the right one from now on."`
 }
 
+// Help says what the command does without another word.
+func (nodesCommand) Help() string { return "Without another word it lists them." }
+
 // shownNode is a row of the list.
 type shownNode struct {
 	Name         string          `json:"name"`
