@@ -1,7 +1,9 @@
 package relay
 
-// BlameOf is for tests.
-var BlameOf = blameOf
-
-// TooLittleLeft is for tests.
-var TooLittleLeft = tooLittleLeft
+// These are for tests.
+var (
+	BlameOf       = blameOf
+	RefusalOf     = refusalOf
+	TooLittleLeft = tooLittleLeft
+	Unsent        = unsent
+)

@@ -89,9 +89,9 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 	return r.giveUp(ctx, row, paidaction.StageIncoming, refusal)
 }
 
-var heldTooLong = paidaction.Errorf(paidaction.CodeExpired, "The payment was held for too long and went back to you.")
+var heldTooLong = paidaction.Errorf(paidaction.CodeExpired, "The payment was held for too long. You get it back.")
 
-var unsent = paidaction.Errorf(paidaction.CodePaymentFailed, "No node could send the payment. The money is back.")
+var unsent = paidaction.Errorf(paidaction.CodePaymentFailed, "No node could send the payment. You get the money back.")
 
 // unwanted says why a payment must not be sent any more; nil if it may. A forward is wanted only while its payer's
 // payment is held with enough blocks left to pay on: a node that can never take it would not say so. A withdrawal is
@@ -396,13 +396,13 @@ func receiverRefused(reason string) bool { return reason == string(paidaction.Re
 func refusalOf(reason string) *paidaction.Error {
 	switch {
 	case receiverRefused(reason):
-		return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver's wallet refused the payment. The money is back.")
+		return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver's wallet refused the payment. You get the money back.")
 	case reason == string(wrap.NotHeld) || reason == string(wrap.BlocksShort):
 		return heldTooLong
 	case reason == string(errCrowded.Code):
 		return paidaction.Errorf(paidaction.CodePaymentFailed, "Too many payments are under way. The money is back.")
 	}
-	return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver could not be reached. The money is back.")
+	return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver could not be reached. You get the money back.")
 }
 
 // blame counts a failed payment against the receiver's wallet in the transaction that ends it. The payer's next attempt
@@ -453,5 +453,5 @@ func (r *Relay) lookInside(ctx context.Context, row db.RelayPayment) (paidaction
 	if !paidaction.State(other.PaidAction.State).Terminal() {
 		return paidaction.Outcome{}, nil
 	}
-	return r.giveUp(ctx, row, paidaction.StageInWork, paidaction.Errorf(paidaction.CodePaymentFailed, "This invoice was paid by somebody else. The money is back."))
+	return r.giveUp(ctx, row, paidaction.StageInWork, paidaction.Errorf(paidaction.CodePaymentFailed, "This invoice was paid by somebody else. You get the money back."))
 }

@@ -5131,12 +5131,18 @@ type Mutation {
 
   """
   Saves a wallet that receives payments. It is tested first: it must issue an invoice. With an id, it replaces that wallet of yours;
-  without one, it is added and asked last.
+  without one, it is added and asked last. What a replaced wallet has issued can still be paid.
   """
   walletSave(id: ID, label: String! = "", settings: WalletSettings!): Wallet! @needs(scope: SETTINGS)
-  "Turns a wallet on or off: whether it is asked for invoices."
+  """
+  Turns a wallet on or off: whether it is asked for invoices. While it is off, what it has issued is not paid either: whoever pays for it gets the
+  money back, and can try again.
+  """
   walletEnable(id: ID!, enabled: Boolean!): Wallet! @needs(scope: SETTINGS)
-  "Deletes a wallet with its settings and its log. Returns the wallets that are left."
+  """
+  Deletes a wallet with its settings and its log. What it has issued is not paid any more: whoever pays for it gets the money back, and can try
+  again. Returns the wallets that are left.
+  """
   walletRemove(id: ID!): [Wallet!]! @needs(scope: SETTINGS)
   "Sets the order in which your wallets are asked. Name each of them once."
   walletsReorder(ids: [ID!]!): [Wallet!]! @needs(scope: SETTINGS)
