@@ -139,7 +139,7 @@ func play(w *enginetest.World, kind string, m paidaction.Method, payer string) *
 	w.Helper()
 	set, ok := flowCases[kind]
 	if !ok {
-		w.Fatalf("%s has no case", kind)
+		w.Fatalf("%s has no case: add one to flowCases (docs/add-an-action.md)", kind)
 	}
 	d := &drive{World: w, method: m, kind: kind}
 	if payer != "" {

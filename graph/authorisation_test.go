@@ -27,8 +27,8 @@ const (
 )
 
 // authorised is the matrix. For each field that can be asked for, it has the scope that its key needs (none: every key is
-// good for it), and the outcome for the owner of the thing, for somebody else with as good a key, and for somebody without a key. Words in braces
-// stand for things that exist: see setting.
+// good for it), and the outcome for the owner of the thing, for somebody else with as good a key, and for somebody without a key. They ask in the
+// opposite order: what can be done only once, somebody else has done before the owner. Words in braces stand for things that exist: see setting.
 var authorised = []struct{ field, scope, operation, owner, other, anonymous string }{
 	{"Query.me", "READ", `{ me { creditsMsat history { nodes { at } } } }`, ok, ok, null},
 	{"Query.paidAction", "READ", `{ paidAction(id: "{paid}") { id } }`, ok, "NOT_FOUND", "NOT_FOUND"},
@@ -128,7 +128,7 @@ func TestAuthorisation(t *testing.T) {
 		}
 	}
 	for field := range missing {
-		t.Errorf("%s is not in the matrix", field)
+		t.Errorf("%s is not in the matrix: add a row to authorised", field)
 	}
 	s.Drain()
 	s.WantConserved()

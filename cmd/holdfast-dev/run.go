@@ -91,9 +91,10 @@ Holdfast is ready, after %.1f s.
   Log         %[4]s
 `, took.Seconds(), running.URL(), running.DSN(), running.ServiceLog(), running.OperatorKey())
 	fmt.Printf("  Commands    (cd %s && %s --config %s actions list)\n", dir, program(dir, bin), stack.SettingsFile)
+	fmt.Print("  Nodes       with LND's own lncli, if you have it; it is not built here\n")
 	for _, name := range []string{devnet.Holdfast, devnet.Holdfast2, devnet.Payer, devnet.Receiver} {
 		node := running.Network.Node(name)
-		fmt.Printf("  Node        %-9s lncli --network simnet --rpcserver %s --tlscertpath %s --macaroonpath %s\n",
+		fmt.Printf("    %-9s lncli --network simnet --rpcserver %s --tlscertpath %s --macaroonpath %s\n",
 			name, node.Address(), node.TLSCert(), node.Macaroon())
 	}
 	receiver := running.Network.Node(devnet.Receiver)
