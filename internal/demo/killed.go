@@ -18,7 +18,7 @@ type stand struct {
 	table string
 }
 
-// lockTable locks a table of the service's database.
+// lockTable locks a table of the service's database against those who write to it. Those who read it go on.
 func (d *Demo) lockTable(ctx context.Context, table string) (*stand, error) {
 	conn, err := pgx.Connect(ctx, d.stack.DSN())
 	if err != nil {
@@ -26,7 +26,7 @@ func (d *Demo) lockTable(ctx context.Context, table string) (*stand, error) {
 	}
 	tx, err := conn.Begin(ctx)
 	if err == nil {
-		_, err = tx.Exec(ctx, `LOCK TABLE `+pgx.Identifier{table}.Sanitize()+` IN ACCESS EXCLUSIVE MODE`)
+		_, err = tx.Exec(ctx, `LOCK TABLE `+pgx.Identifier{table}.Sanitize()+` IN SHARE MODE`)
 	}
 	if err != nil {
 		return nil, errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
@@ -78,8 +78,7 @@ func killedBeforeSend(ctx context.Context, d *Demo) (string, error) {
 	}
 	defer claims.release(ctx)
 	paid := d.pay(ctx, a)
-	// The one that looks for something to send waits at the lock as well. Only once the payment is in the pipeline is
-	// this payment what they wait for.
+	// Whoever waits at the lock writes a promise. Only once this payment is in the pipeline is it this one's.
 	if err := d.dispatched(ctx, a, func(db.RelayPayment) bool { return true }); err != nil {
 		return "", err
 	}
