@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
@@ -25,7 +26,7 @@ type Client struct {
 	macaroon macaroonCredentials
 	silence  silence
 	known    known
-	ends     sync.WaitGroup // calls that go on when their callers have given up (toEnd)
+	ends     ends // calls that go on when their callers have given up
 
 	main     mainRPC
 	invoices invoicesRPC
@@ -57,12 +58,13 @@ func (c *Client) Name() string { return c.cfg.Name }
 const closeTimeout = 5 * time.Second
 
 // Close ends the connection and every stream on it. Before that it waits, no longer than closeTimeout, for calls that
-// change an invoice: their callers have given up, but that a process is told to end must not break them off (toEnd).
+// change an invoice: their callers have given up, but that a process is told to end must not break them off (toEnd). No
+// further such call reaches the node once Close has begun.
 func (c *Client) Close() error {
 	end := sync.OnceValue(c.conn.Close)
 	late := time.AfterFunc(closeTimeout, func() { _ = end() }) // ends the calls, too
 	defer late.Stop()
-	c.ends.Wait()
+	c.ends.close()
 	return end()
 }
 
@@ -102,12 +104,15 @@ func toEnd[Request, Response any](c *Client, method rpc[Request, Response]) rpc[
 			err      error
 		}
 		answers := make(chan answer, 1)
-		c.ends.Go(func() {
+		begun := c.ends.begin(func() {
 			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 			defer cancel()
 			response, err := method(limited, request, options...)
 			answers <- answer{response, err}
 		})
+		if !begun {
+			return nil, status.Error(codes.Canceled, "the connection to the node is being closed")
+		}
 		select {
 		case a := <-answers:
 			return a.response, a.err

@@ -276,6 +276,41 @@ func TestClosingBreaksNoChangeOff(t *testing.T) {
 	}
 }
 
+// While a client that is being closed waits for such a call, no other one begins: nobody would wait for that, so it could
+// be broken off.
+func TestClosingLetsNoChangeBegin(t *testing.T) {
+	t.Parallel()
+	_, server, node := fixture(t)
+	c, err := lightning.Dial(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	came, stands := make(chan struct{}), make(chan struct{})
+	node.Before(simnode.MethodSettle, func(paidaction.Hash) { close(came); <-stands })
+	ctx, giveUp := context.WithCancel(t.Context())
+	settled, closed := make(chan error, 1), make(chan error, 1)
+	go func() { settled <- c.SettleInvoice(ctx, request(1, true).Preimage) }()
+	<-came
+	giveUp()
+	<-settled
+	go func() { closed <- c.Close() }()
+	begins, done := context.WithTimeout(t.Context(), 2*time.Second) // before the connection ends
+	defer done()
+	for err == nil || errors.Is(err, paidaction.ErrInvoiceNotFound) { // until Close has begun
+		err = c.CancelInvoice(begins, request(2, true).Hash)
+	}
+	if begins.Err() != nil || !errors.Is(err, lightning.ErrUnreachable) {
+		t.Errorf("a change still begins: %v", err)
+	}
+	close(stands)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if err := c.CancelInvoice(t.Context(), request(2, true).Hash); !errors.Is(err, lightning.ErrUnreachable) {
+		t.Errorf("after it was closed: %v", err)
+	}
+}
+
 // A node that takes calls and does not answer holds up one caller at a time, not all; once it answers it is as before.
 func TestASilentNodeHoldsUpOneCaller(t *testing.T) {
 	t.Parallel()
