@@ -169,7 +169,7 @@ func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, asked asking[
 // stands for. Nobody waits for that statement: it fails the transaction at whatever this waits for next.
 func accepted(err error) error {
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == "23505" && pg.TableName == "relay_payment" {
+	if errors.As(err, &pg) && pg.Code == "23505" && pg.ConstraintName == "relay_payment_hash" {
 		return Errorf(CodeDuplicate, "This invoice was already paid. Your payment goes back to you.")
 	}
 	return err

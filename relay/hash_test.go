@@ -61,3 +61,22 @@ func TestWhatIsInThePipelineIsNotForwardedToo(t *testing.T) {
 		})
 	}
 }
+
+// Another guard of the pipeline than that of the hash stops a forward: nothing says that the invoice was paid already, and
+// the payer is not told so.
+func TestWhatElseIsInTheWayOfAForwardIsNoDuplicate(t *testing.T) {
+	b := setup(t).rich(100)
+	pa, other := b.zap(), b.withdraw(b.issue(simnode.Ask{Amount: 50_000}).Bolt11)
+	if _, err := b.Pool.Exec(b.Ctx, `UPDATE relay_payment SET action_id = $2 WHERE action_id = $1`, other.ID, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	b.Advance(pa.ID)
+	b.Advance(pa.ID)
+	if failed := b.WantState(pa.ID, paidaction.Failed); failed.Failure.Code != paidaction.CodeInternal || len(b.Faults.Errors) != 1 {
+		t.Errorf("the payer is told %v; faults %v", failed.Failure, b.Faults.Errors)
+	}
+	b.wantOuter(pa, paidaction.InvoiceCanceled)
+}
