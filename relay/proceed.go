@@ -59,7 +59,6 @@ func hashOf(row db.RelayPayment) (h paidaction.Hash) {
 
 // waiting looks after a payment that no node has taken yet, and gives it up when it can no longer be sent.
 func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Outcome, error) {
-	late := r.now().Sub(row.ExpiresAt)
 	if row.Node != nil {
 		// This node may have been given the payment under a claim whose end nobody saw. Only this node may try again,
 		// and the payment cannot be given up until its invoice has certainly expired there.
@@ -69,11 +68,12 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		}
 	}
 	refusal := paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver's invoice expired before it could be paid.")
-	if late < 0 {
-		var err error
-		if refusal, err = r.unwanted(ctx, row); err != nil {
-			return paidaction.Outcome{}, err
-		}
+	expired, err := r.passed(ctx, row.ExpiresAt)
+	if err == nil && !expired {
+		refusal, err = r.unwanted(ctx, row)
+	}
+	if err != nil {
+		return paidaction.Outcome{}, err
 	}
 	if refusal == nil {
 		r.lookAgain()
@@ -103,8 +103,8 @@ func (r *Relay) unwanted(ctx context.Context, row db.RelayPayment) (*paidaction.
 		if row.RequeuedAt != nil {
 			since = *row.RequeuedAt
 		}
-		if r.now().Sub(since) < r.Settings.MaxWait {
-			return nil, nil
+		if passed, err := r.passed(ctx, since.Add(r.Settings.MaxWait)); err != nil || !passed {
+			return nil, err
 		}
 		return unsent, nil
 	}
@@ -146,10 +146,30 @@ func (r *Relay) outer(ctx context.Context, row db.RelayPayment, issuer string) (
 	return inv, nil
 }
 
-// giveUp ends a payment for good, unless somebody was faster.
+// passed reports whether a moment has passed, for what is not taken back. A clock that is ahead would have every payment
+// given up before it can be sent.
+func (r *Relay) passed(ctx context.Context, moment time.Time) (bool, error) {
+	if r.now().Before(moment) {
+		return false, nil
+	}
+	err := r.ConfirmClock(ctx)
+	return err == nil, err
+}
+
+// giveUp ends a payment for good, unless somebody was faster, or it was claimed and put back since it was read: then the
+// reason may have gone, and its node may have been given it.
 func (r *Relay) giveUp(ctx context.Context, row db.RelayPayment, from paidaction.Stage, refusal *paidaction.Error) (paidaction.Outcome, error) {
-	n, err := db.New(r.Pool).FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: string(from), FailureCode: new(string(refusal.Code)),
-		FailureMessage: &refusal.Message, At: r.now()})
+	var n int64
+	err := r.inTx(ctx, func(q *db.Queries) error {
+		n = 0
+		now, err := q.LockRelay(ctx, row.ActionID)
+		if err != nil || now.Attempts != row.Attempts {
+			return err
+		}
+		n, err = q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: string(from), FailureCode: new(string(refusal.Code)),
+			FailureMessage: &refusal.Message, At: r.now()})
+		return err
+	})
 	if err != nil {
 		return paidaction.Outcome{}, fmt.Errorf("give the payment up: %w", err)
 	}
@@ -205,10 +225,13 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 		return madeBy(attempt.Node, row, outcomeOf(now)), nil
 	case now.State == paidaction.PaymentSucceeded:
 		return paidaction.Outcome{}, fmt.Errorf("node %s says SUCCEEDED and shows no preimage", attempt.Node)
-	case now.State == paidaction.PaymentFailed && r.sendOver(attempt):
-		return r.ended(ctx, row, attempt, endedFailed, string(now.Failure))
+	case now.State != paidaction.PaymentFailed:
+		return paidaction.Outcome{}, nil
 	}
-	return paidaction.Outcome{}, nil
+	if over, _, err := r.sendOver(ctx, node, attempt); err != nil || !over {
+		return paidaction.Outcome{}, err
+	}
+	return r.ended(ctx, row, attempt, endedFailed, string(now.Failure))
 }
 
 // outcomeOf is what it means that a node shows the preimage. The cost is known once no part is under way any more.
@@ -222,10 +245,17 @@ func madeBy(node string, row db.RelayPayment, o paidaction.Outcome) paidaction.O
 	return o
 }
 
-// sendOver reports whether nothing can be sent under a claim any more. A worker that was stopped between its claim and
-// its send may wake up, and only the deadline of the send stops it (spec 05.16d).
-func (r *Relay) sendOver(attempt db.RelayAttempt) bool {
-	return r.now().After(attempt.SendUntil.Add(r.Settings.Grace))
+// sendOver reports whether nothing can be sent under a claim any more, and what the clock of its node is then. A worker
+// that was stopped between its claim and its send may wake up, and only the deadline of the send stops it (spec 05.16d).
+// The node keeps to that deadline by its own clock: if that is behind ours, it accepts a late call for longer.
+func (r *Relay) sendOver(ctx context.Context, node paidaction.SendingNode, attempt db.RelayAttempt) (over bool, clock time.Time, err error) {
+	if !r.now().After(attempt.SendUntil.Add(r.Settings.Grace)) {
+		return false, clock, nil
+	}
+	if clock, err = node.Time(ctx); err != nil {
+		return false, clock, fmt.Errorf("ask node %s for its clock: %w", attempt.Node, err)
+	}
+	return clock.After(attempt.SendUntil), clock, nil
 }
 
 // notFound is what it means that the node of a claim does not know the payment: nothing, while it can still be sent.
@@ -233,8 +263,9 @@ func (r *Relay) sendOver(attempt db.RelayAttempt) bool {
 // the node refuses it in any case, so it was never sent. A node that has shown the payment before, or has another key
 // now, has lost its data, and its word never counts.
 func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment, attempt db.RelayAttempt) (paidaction.Outcome, error) {
-	if !r.sendOver(attempt) {
-		return paidaction.Outcome{}, nil
+	over, clock, err := r.sendOver(ctx, node, attempt)
+	if err != nil || !over {
+		return paidaction.Outcome{}, err
 	}
 	key, err := node.PublicKey(ctx)
 	if err != nil {
@@ -244,22 +275,13 @@ func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row d
 		r.Metrics.lost.WithLabelValues(attempt.Node).Inc()
 		return paidaction.Outcome{}, fmt.Errorf("%w, though it was given it: was node %s wiped or restored?", paidaction.ErrPaymentNotFound, attempt.Node)
 	}
-	// Use the node's own clock, by which it refuses an expired invoice and the late call of a worker that was stopped.
-	// If that clock is behind ours, the node accepts such a call for longer.
-	clock, err := node.Time(ctx)
-	if err != nil {
-		return paidaction.Outcome{}, fmt.Errorf("ask node %s for its clock: %w", attempt.Node, err)
-	}
-	if !clock.After(attempt.SendUntil) {
-		return paidaction.Outcome{}, nil
-	}
 	// What it did not know when it was asked may have reached it since, if we were stopped in between. Now nothing can
 	// reach it any more, so its answer stands.
 	now, err := r.present(ctx, node, hashOf(row))
 	if absent := errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && isEarlier(attempt, now)); !absent {
 		return paidaction.Outcome{}, err
 	}
-	if clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)) {
+	if clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)) { // by the node's clock, by which it refuses an expired invoice
 		return r.ended(ctx, row, attempt, endedNotSent, "the invoice has expired")
 	}
 	if int(row.Attempts) >= r.Settings.MaxAttempts {
@@ -292,8 +314,8 @@ func (r *Relay) neverSent(ctx context.Context, row db.RelayPayment) (bool, error
 	return clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)), nil
 }
 
-// sameNode is nil if the node is still the one that every earlier claim on it was made for. Only then does its "not
-// found" mean anything.
+// sameNode is nil if the node is still the one that every earlier claim on it was made for, and has shown the payment
+// under none that ended because it did not know it. Only then does its "not found" mean anything.
 func (r *Relay) sameNode(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment) error {
 	key, err := node.PublicKey(ctx)
 	if err != nil {
@@ -308,17 +330,21 @@ func (r *Relay) sameNode(ctx context.Context, node paidaction.SendingNode, row d
 			r.Metrics.lost.WithLabelValues(a.Node).Inc()
 			return fmt.Errorf("node %s has another key than the one the payment was claimed for", a.Node)
 		}
+		if a.Node == *row.Node && a.Seen && a.Outcome != nil && *a.Outcome == endedNotSent { // noted a moment too late
+			r.Metrics.lost.WithLabelValues(a.Node).Inc()
+			return fmt.Errorf("node %s has shown the payment, and did not know it later: was it wiped or restored?", a.Node)
+		}
 	}
 	return nil
 }
 
 // endClaim locks a payment and ends the claim on it, if there is one. false: somebody else has ended it, or what the
-// caller concludes that from may be older than the claim's send (EndAttempt).
+// caller concludes that from may be older than the claim's send, or than what its node has shown (EndAttempt).
 func endClaim(ctx context.Context, q *db.Queries, row db.RelayPayment, attempt *db.RelayAttempt, outcome, reason string, now time.Time) (bool, error) {
 	if _, err := q.LockRelay(ctx, row.ActionID); err != nil || attempt == nil {
 		return err == nil, err
 	}
-	n, err := q.EndAttempt(ctx, db.EndAttemptParams{ID: attempt.ID, Earlier: attempt.Earlier, Outcome: &outcome, Reason: &reason, At: &now})
+	n, err := q.EndAttempt(ctx, db.EndAttemptParams{ID: attempt.ID, Earlier: attempt.Earlier, Outcome: outcome, Reason: &reason, At: &now})
 	return n > 0, err
 }
 
@@ -343,6 +369,7 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 	if has, _ := r.whoHas(ctx, row, attempt.Node); has.name != "" {
 		return paidaction.Outcome{}, r.leaveTo(ctx, row, paidaction.StageInWork, &attempt, outcome, reason, has.name)
 	}
+	expired, _ := r.passed(ctx, row.ExpiresAt) // not by a clock that is not confirmed: another node refuses what has
 	now := r.now()
 	var out paidaction.Outcome
 	refusal := refusalOf(reason)
@@ -351,12 +378,12 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 		if ended, err := endClaim(ctx, q, row, &attempt, outcome, reason, now); err != nil || !ended {
 			return err
 		}
-		another, err := r.anotherNode(ctx, q, row, outcome, reason)
+		another, err := r.anotherNode(ctx, q, row, outcome, reason, expired)
 		if err != nil {
 			return err
 		}
 		if another {
-			return q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, NotBefore: &now, At: now})
+			return q.RequeueRelay(ctx, db.RequeueRelayParams{ID: row.ID, At: now})
 		}
 		n, err := q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: string(paidaction.StageInWork), FailureCode: new(string(refusal.Code)),
 			FailureMessage: &refusal.Message, At: now})
@@ -381,8 +408,8 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 }
 
 // anotherNode reports whether a node that has not refused the payment is left to try.
-func (r *Relay) anotherNode(ctx context.Context, q *db.Queries, row db.RelayPayment, outcome, reason string) (bool, error) {
-	if outcome != endedFailed || receiverRefused(reason) || int(row.Attempts) >= r.Settings.MaxAttempts || !r.now().Before(row.ExpiresAt) {
+func (r *Relay) anotherNode(ctx context.Context, q *db.Queries, row db.RelayPayment, outcome, reason string, expired bool) (bool, error) {
+	if outcome != endedFailed || receiverRefused(reason) || int(row.Attempts) >= r.Settings.MaxAttempts || expired {
 		return false, nil
 	}
 	refusing, err := q.RefusingNodes(ctx, row.ID)

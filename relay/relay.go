@@ -137,9 +137,13 @@ type Config struct {
 	Rules    wrap.Settings
 	Settings Settings
 	Now      func() time.Time // default time.Now
-	Random   io.Reader        // default crypto/rand
-	Log      *slog.Logger     // default slog.Default()
-	Metrics  *Metrics         // default: registered nowhere
+
+	// ConfirmClock, if set, says why Now is not to be believed that the time of a payment is over (paidaction.Config).
+	ConfirmClock func(ctx context.Context) error
+
+	Random  io.Reader    // default crypto/rand
+	Log     *slog.Logger // default slog.Default()
+	Metrics *Metrics     // default: registered nowhere
 
 	Beside paidaction.Beside // default paidaction.InGoroutine
 
@@ -183,6 +187,9 @@ func New(c Config) (*Relay, error) {
 	c.Settings = c.Settings.withDefaults()
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.ConfirmClock == nil {
+		c.ConfirmClock = func(context.Context) error { return nil }
 	}
 	if c.Random == nil {
 		c.Random = rand.Reader

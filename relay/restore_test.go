@@ -1,11 +1,15 @@
 package relay_test
 
 import (
+	"context"
+	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -35,4 +39,131 @@ func TestAForwardThatWasMadeBeforeARestoreCounts(t *testing.T) {
 			b.wantSound()
 		})
 	}
+}
+
+// A node that has made a payment under a claim that was lost, as after a restore of the database, does not say so when
+// it is asked. Its receiver no longer wants to be paid by this wallet, which ends a payment for good; but not this one:
+// the payer would have their money back, and the receiver ours.
+func TestWhatANodeMayHaveIsNotGivenUpByARule(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Holds
+	pa := b.zap()
+	b.pay(pa)
+	heard := errors.New("heard")
+	err := b.Node.Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: b.wallet.Last().Bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return heard })
+	if !errors.Is(err, heard) {
+		t.Fatal(err)
+	}
+	b.wallet.Gone = true
+	b.Node.FailBefore(simnode.MethodTrack, 1)
+	if claimed, err := b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance); !claimed || err != nil {
+		t.Fatal(claimed, err)
+	}
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.wantOuter(pa, paidaction.InvoiceAccepted)
+	b.Clock.Advance(time.Second) // what was not sent rests for a moment
+	b.Run(b.Relay)
+	if err := b.wallet.Receiver.Settle(pa.Invoice.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 70_000)
+	b.AwaitStage(pa.ID, "completed")
+	b.wantSound()
+}
+
+// Spec 05.16e: whoever looks stands still after they have read the claim, as one whose payment the node has not shown.
+// Meanwhile its worker sends, the node shows it, and is restored from a backup. That it does not know the payment then is
+// no word of it.
+func TestWhatANodeHasShownMeanwhileIsNotGivenUp(t *testing.T) {
+	for name, later := range map[string]time.Duration{"its invoice has expired": 2 * time.Hour, "it could be sent again": over} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t).rich(100)
+			inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Holds})
+			pa := b.withdraw(inv.Bolt11)
+			pause := func(at simnode.Method) (stopped, goOn chan struct{}) {
+				stopped, goOn = make(chan struct{}), make(chan struct{})
+				b.Node.Before(at, func(paidaction.Hash) { close(stopped); <-goOn })
+				return stopped, goOn
+			}
+			claimed, send := pause(simnode.MethodPay)
+			working, stopWorking := context.WithCancel(b.Ctx)
+			var both sync.WaitGroup
+			both.Go(func() { _, _ = b.Relay.Step(working, b.Node.Name(), b.Engine.Advance) })
+			<-claimed
+			backup := b.Node.Backup()
+			read, ask := pause(simnode.MethodTrack)
+			both.Go(func() {
+				if out, err := b.NewRelay().Proceed(b.Ctx, pa.ID); out.Failure != nil {
+					t.Errorf("whoever looks says %+v, %v", out, err)
+				}
+			})
+			<-read
+			close(send)
+			b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 50_000 })
+			b.await("the node has shown it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 1 })
+			stopWorking()
+			b.Node.Restore(backup)
+			b.Clock.Advance(later)
+			close(ask)
+			both.Wait()
+			b.WantState(pa.ID, paidaction.Forwarding)
+			b.AwaitStage(pa.ID, "in_work")
+			if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
+				t.Fatal(err)
+			}
+			b.wantPaidOut(inv.Hash, 50_000)
+			b.WantBalance(ledger.UserSats(b.payer), 45_000)
+		})
+	}
+}
+
+// The same where that the node has shown it is noted only after the claim has ended: nothing is sent again, and nothing
+// given up.
+func TestWhatANodeHasShownUnderAnEarlierClaimIsNotSentAgain(t *testing.T) {
+	b := setup(t, "one", "two")
+	pa := b.lostOnItsWay()
+	b.Clock.Advance(over)
+	b.AwaitStage(pa.ID, "incoming")
+	if _, err := b.Pool.Exec(b.Ctx, `UPDATE relay_attempt SET seen = true`); err != nil {
+		t.Fatal(err)
+	}
+	b.Nodes[1].SetSendable(1_000_000_000)
+	b.await("it was claimed again", func() bool {
+		b.Clock.Advance(time.Second)
+		return b.Count(`SELECT count(*) FROM relay_attempt WHERE outcome = 'NOT_SENT'`) > 1
+	})
+	b.Clock.Advance(3 * time.Hour)
+	b.rounds(3)
+	b.wantSent(pa.Invoice.Hash, 0)
+	b.WantState(pa.ID, paidaction.Forwarding)
+}
+
+// What was read before it was claimed, and put back for the node that may have been given it, is not given up by that.
+func TestWhatWasClaimedSinceIsNotGivenUp(t *testing.T) {
+	b := setup(t).rich(100)
+	b.Node.SetSendable(0)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Expiry: 7 * 24 * time.Hour})
+	pa := b.withdraw(inv.Bolt11)
+	b.Clock.Advance(time.Hour)
+	b.Node.After(simnode.MethodTrack, func(paidaction.Hash) { // whoever gives it up has asked every node
+		b.Node.SetSendable(1_000_000_000)
+		b.Node.FailBefore(simnode.MethodPay, 1)
+		if claimed, err := b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance); !claimed || err != nil {
+			t.Error(claimed, err)
+		}
+		b.Clock.Advance(over)
+		b.rounds(1)
+		if n := b.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'incoming' AND node = 'one'`); n != 1 {
+			t.Error("it is not kept for the node that may have it")
+		}
+	})
+	if out, err := b.NewRelay().Proceed(b.Ctx, pa.ID); out.Failure != nil || err != nil {
+		t.Errorf("%+v, %v", out, err)
+	}
+	b.AwaitStage(pa.ID, "incoming")
+	b.Run(b.NewRelay())
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
 }

@@ -67,10 +67,11 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 		return Nobody, true
 	case elsewhere.name != "":
 		return r.leave(ctx, c, elsewhere), false
+	case err != nil && !errors.Is(err, paidaction.ErrPaymentNotFound):
+		// It may have it. So nothing is given up, even if a rule says that nothing may be sent.
+		return r.notSent(ctx, c, err), false
 	case unfit != nil:
 		return r.notSent(ctx, c, unfit), false
-	case err != nil && !errors.Is(err, paidaction.ErrPaymentNotFound):
-		return r.notSent(ctx, c, err), false
 	}
 	if err == nil {
 		if err := r.noteEarlier(ctx, c, before); err != nil {

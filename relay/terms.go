@@ -460,8 +460,13 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 	}
 	// Whether the hash is used elsewhere needs no look here: no other payment of ours can have it, and the nodes are
 	// asked for it at the same time (send).
-	request, err = r.Rules.Forward(c.row.Bolt11, wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: c.cost,
-		Own: slices.Contains(c.ours, inner.Destination), Now: r.now(), Chain: chain, Held: held, OuterCLTV: c.outerCLTV,
-		Budget: request.FeeLimit})
+	facts := wrap.Facts{Inner: inner, Requested: inner.Amount, Outer: c.cost, Own: slices.Contains(c.ours, inner.Destination), Now: r.now(),
+		Chain: chain, Held: held, OuterCLTV: c.outerCLTV, Budget: request.FeeLimit}
+	request, err = r.Rules.Forward(c.row.Bolt11, facts)
+	if rule, _ := ruleOf(err); rule == string(wrap.Expired) && r.ConfirmClock(ctx) != nil {
+		// That would end the payment, by a clock that is not to be believed. The node refuses by its own what has expired.
+		facts.Now = inner.Created
+		request, err = r.Rules.Forward(c.row.Bolt11, facts)
+	}
 	return request, r.counted(err)
 }

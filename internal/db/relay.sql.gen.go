@@ -346,12 +346,13 @@ func (q *Queries) DeleteProbes(ctx context.Context, arg DeleteProbesParams) (int
 }
 
 const endAttempt = `-- name: EndAttempt :execrows
-UPDATE relay_attempt SET outcome = $1, reason = $2, ended_at = $3
+UPDATE relay_attempt SET outcome = $1::text, reason = $2, ended_at = $3
 WHERE id = $4 AND outcome::text IS NULL AND earlier IS NOT DISTINCT FROM $5::bigint
+    AND NOT (seen AND $1::text = 'NOT_SENT')
 `
 
 type EndAttemptParams struct {
-	Outcome *string
+	Outcome string
 	Reason  *string
 	At      *time.Time
 	ID      int64
@@ -359,7 +360,8 @@ type EndAttemptParams struct {
 }
 
 // 0 rows: it has ended, or its worker has noted an earlier payment (NoteEarlier) that the caller did not know of when the node was asked, and
-// may have sent since: then the node's answer can be of that one.
+// may have sent since: then the node's answer can be of that one. Or the node has shown the payment, which the caller may
+// not have known either: then it is not one that was never sent.
 func (q *Queries) EndAttempt(ctx context.Context, arg EndAttemptParams) (int64, error) {
 	result, err := q.db.Exec(ctx, endAttempt,
 		arg.Outcome,

@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,8 +13,16 @@ import (
 // What happens less often than that a process dies or a node is away.
 
 // relays is the clock by which a process sends payments. It may be wrong by hours: then what is done by the clock waits
-// (ConfirmClock in package paidaction), but payments leave, and are looked after.
+// (ConfirmClock), but payments leave, and are looked after.
 func (p *process) relays() time.Time { return p.now().Add(p.world.wrong[p.number]) }
+
+// confirmClock compares that clock with the others', as a process does with PostgreSQL's.
+func (p *process) confirmClock(context.Context) error {
+	if off := p.world.wrong[p.number]; off.Abs() > time.Minute {
+		return fmt.Errorf("the clock is wrong by %s", off)
+	}
+	return nil
+}
 
 // setClock has the clock by which a process sends payments, and those that take its place, be wrong by so much.
 func (w *world) setClock(number int, off time.Duration) {

@@ -50,6 +50,9 @@ const (
 	BlocksShort Code = "BLOCKS_SHORT"
 )
 
+// Expired is the code of the only rule of stage Held that depends on the clock.
+const Expired Code = "EXPIRED"
+
 // Rule must hold before we offer an outer for an invoice, or pay the invoice.
 type Rule struct {
 	Code  Code
@@ -128,7 +131,7 @@ var Rules = []Rule{
 		"routing could cost more than the outer has above the inner"},
 	{BlocksShort, Held, func(s Settings, f Facts) bool { return !s.Late(f) },
 		"too few blocks are left: the receiver could take the inner after we have lost the outer"},
-	{"EXPIRED", Held, func(_ Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) > attemptTimeout },
+	{Expired, Held, func(_ Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) > attemptTimeout },
 		"the invoice expires before the last attempt to pay it"},
 }
 

@@ -1,0 +1,110 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+var errAhead = errors.New("the clock is ahead")
+
+// ahead makes the relay of a process whose clock is ahead of all others', which it finds out when it asks.
+func (b *bundle) ahead(by time.Duration) *relay.Relay {
+	b.Helper()
+	return b.NewRelay(func(c *relay.Config) {
+		c.Now = func() time.Time { return b.Clock.Now().Add(by) }
+		c.ConfirmClock = func(context.Context) error { return errAhead }
+	})
+}
+
+// A process whose clock is ahead gives up nothing that waits to be sent, neither for its invoice's expiry nor because it
+// has waited for long. Another process sends it.
+func TestAClockThatIsNotConfirmedGivesUpNothing(t *testing.T) {
+	for name, begin := range map[string]func(b *bundle) (*paidaction.PaidAction, time.Duration){
+		"a forward whose invoice would have expired": func(b *bundle) (*paidaction.PaidAction, time.Duration) {
+			pa := b.zap()
+			b.pay(pa)
+			return pa, 2 * time.Hour
+		},
+		"a withdrawal whose invoice would have expired": func(b *bundle) (*paidaction.PaidAction, time.Duration) {
+			return b.withdraw(b.issue(simnode.Ask{Amount: 50_000}).Bolt11), 2 * time.Hour
+		},
+		"a withdrawal that would have waited for long": func(b *bundle) (*paidaction.PaidAction, time.Duration) {
+			return b.withdraw(b.issue(simnode.Ask{Amount: 50_000, Expiry: 7 * 24 * time.Hour}).Bolt11), 2 * time.Hour
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t).rich(100)
+			pa, by := begin(b)
+			if out, err := b.ahead(by).Proceed(b.Ctx, pa.ID); !errors.Is(err, errAhead) || out.Failure != nil {
+				t.Errorf("%+v, %v", out, err)
+			}
+			b.AwaitStage(pa.ID, "incoming")
+			b.Run(b.Relay)
+			b.Await(pa.ID, paidaction.Paid)
+			b.wantSound()
+		})
+	}
+}
+
+// Nor does it refuse, as expired, what it is to send: the node would, by its own clock.
+func TestAClockThatIsNotConfirmedRefusesNothing(t *testing.T) {
+	b := setup(t)
+	pa := b.zap()
+	b.pay(pa)
+	if sent, err := b.ahead(2*time.Hour).Step(b.Ctx, b.Node.Name(), b.Engine.Advance); !sent || err != nil {
+		t.Fatal(sent, err)
+	}
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 70_000)
+	b.wantSound()
+}
+
+// Nor does it keep from the next node what the first could not send.
+func TestAClockThatIsNotConfirmedLeavesTheNextNodeItsTurn(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	b.Node.SetIsolated(true)
+	pa := b.withdraw(b.issue(simnode.Ask{Amount: 50_000}).Bolt11)
+	if sent, err := b.ahead(2*time.Hour).Step(b.Ctx, b.Node.Name(), b.Engine.Advance); !sent || err != nil {
+		t.Fatal(sent, err)
+	}
+	b.AwaitStage(pa.ID, "incoming")
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantSound()
+}
+
+// Spec 05.16d: a worker has found nothing at its node, and is stopped before it sends. A payment of the same invoice,
+// made by hand, fails there. By the clock of whoever looks then, the worker's time is over; by the node's it is not, and
+// it may still send. So the failure counts for nothing.
+func TestAFailureBeforeTheNodesClockSaysSoIsNotBelieved(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	pa := b.withdraw(inv.Bolt11)
+	stopped, goOn := make(chan struct{}), make(chan struct{})
+	b.Node.Before(simnode.MethodPay, func(paidaction.Hash) { close(stopped); <-goOn })
+	var worker sync.WaitGroup
+	worker.Go(func() { _, _ = b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance) })
+	<-stopped
+	if err := b.Node.Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	auditor := b.NewRelay(func(c *relay.Config) { c.Now = func() time.Time { return b.Clock.Now().Add(over) } })
+	if out, err := auditor.Proceed(b.Ctx, pa.ID); err != nil || out.Failure != nil {
+		t.Errorf("the auditor says %+v, %v", out, err)
+	}
+	b.rounds(1)
+	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
+	close(goOn)
+	worker.Wait()
+	b.rounds(1)
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
