@@ -58,3 +58,29 @@ func TestWhatWasLostTooOftenGoesBackOnceItsInvoiceHasExpired(t *testing.T) {
 	b.wantSats(100_000)
 	b.wantSound()
 }
+
+// The node did not know a payment when its claim ended, and has it after all: the call was slow to arrive. The node lacks
+// by then the very money that it has sent, so it is given nothing, and nobody claims the payment for it. It is followed
+// there all the same: else the receiver would be paid, and the payer's payment would go back to them.
+func TestWhatArrivesLateAtItsNodeIsFollowedThere(t *testing.T) {
+	b := setup(t)
+	pa := b.zap()
+	b.pay(pa)
+	b.Node.FailBefore(simnode.MethodPay, 1)
+	if claimed, err := b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance); !claimed || err != nil {
+		t.Fatalf("claimed: %t, error %v", claimed, err)
+	}
+	b.Clock.Advance(over)
+	b.rounds(1)
+	b.AwaitStage(pa.ID, "incoming")
+	err := b.Node.Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: b.wallet.Last().Bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Node.SetSendable(0)
+	b.rounds(2)
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 70_000)
+	b.wantOuter(pa, paidaction.InvoiceSettled)
+	b.wantSound()
+}

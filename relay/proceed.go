@@ -61,8 +61,13 @@ func hashOf(row db.RelayPayment) (h paidaction.Hash) {
 func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Outcome, error) {
 	if row.Node != nil {
 		// This node may have been given the payment under a claim whose end nobody saw. Only this node may try again,
-		// and the payment cannot be given up until its invoice has certainly expired there.
-		if never, err := r.neverSent(ctx, row); err != nil || !never {
+		// and the payment cannot be given up until its invoice has certainly expired there. If the node has it after all,
+		// it goes on there, also where the node could be given nothing now: it may lack the very money that it has sent.
+		has, never, err := r.atItsNode(ctx, row)
+		if err == nil && has {
+			return paidaction.Outcome{}, r.leaveTo(ctx, row, paidaction.StageIncoming, nil, "", "", *row.Node)
+		}
+		if err != nil || !never {
 			r.lookAgain()
 			return paidaction.Outcome{}, err
 		}
@@ -247,15 +252,17 @@ func madeBy(node string, row db.RelayPayment, o paidaction.Outcome) paidaction.O
 
 // sendOver reports whether nothing can be sent under a claim any more, and what the clock of its node is then. A worker
 // that was stopped between its claim and its send may wake up, and only the deadline of the send stops it (spec 05.16d).
-// The node keeps to that deadline by its own clock: if that is behind ours, it accepts a late call for longer.
+// The node keeps to that deadline by its own clock: if that is behind ours, it accepts a late call for longer. The grace is
+// for a node that is slow to say what it was given.
 func (r *Relay) sendOver(ctx context.Context, node paidaction.SendingNode, attempt db.RelayAttempt) (over bool, clock time.Time, err error) {
-	if !r.now().After(attempt.SendUntil.Add(r.Settings.Grace)) {
+	end := attempt.SendUntil.Add(r.Settings.Grace)
+	if !r.now().After(end) {
 		return false, clock, nil
 	}
 	if clock, err = node.Time(ctx); err != nil {
 		return false, clock, fmt.Errorf("ask node %s for its clock: %w", attempt.Node, err)
 	}
-	return clock.After(attempt.SendUntil), clock, nil
+	return clock.After(end), clock, nil
 }
 
 // notFound is what it means that the node of a claim does not know the payment: nothing, while it can still be sent.
@@ -290,28 +297,31 @@ func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row d
 	return paidaction.Outcome{}, r.sendAgain(ctx, row, attempt, &attempt.Node, "the node does not know it", 0)
 }
 
-// neverSent reports whether the node that a payment is pinned to was certainly never given it: only once the invoice
-// has expired by that node's clock, and if it does not know the payment and is still the same node.
-func (r *Relay) neverSent(ctx context.Context, row db.RelayPayment) (bool, error) {
-	if r.now().Before(row.ExpiresAt.Add(r.Settings.ExpirySlack)) {
-		return false, nil
-	}
+// atItsNode reports whether the node that a payment is pinned to has it, or was certainly never given it: only once the
+// invoice has expired by that node's clock, and if it does not know the payment and is still the same node.
+func (r *Relay) atItsNode(ctx context.Context, row db.RelayPayment) (has, never bool, err error) {
 	node, err := r.Nodes.Sender(*row.Node)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	if err := r.sameNode(ctx, node, row); err != nil {
-		return false, err
+	expired := !r.now().Before(row.ExpiresAt.Add(r.Settings.ExpirySlack))
+	if expired {
+		if err := r.sameNode(ctx, node, row); err != nil {
+			return false, false, err
+		}
 	}
 	now, err := r.present(ctx, node, hashOf(row))
-	if absent := errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && now.State == paidaction.PaymentFailed); !absent {
-		return false, err
+	switch absent := errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && now.State == paidaction.PaymentFailed); {
+	case !absent:
+		return err == nil, false, err
+	case !expired:
+		return false, false, nil
 	}
 	clock, err := node.Time(ctx)
 	if err != nil {
-		return false, fmt.Errorf("ask node %s for its clock: %w", *row.Node, err)
+		return false, false, fmt.Errorf("ask node %s for its clock: %w", *row.Node, err)
 	}
-	return clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)), nil
+	return false, clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)), nil
 }
 
 // sameNode is nil if the node is still the one that every earlier claim on it was made for, and has shown the payment
