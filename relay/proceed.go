@@ -236,7 +236,29 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 	if over, _, err := r.sendOver(ctx, node, attempt); err != nil || !over {
 		return paidaction.Outcome{}, err
 	}
+	if same, err := isSame(ctx, node, attempt); err != nil || !same {
+		if err == nil {
+			err = r.lost(attempt, "another node answers under the name of node %s: what failed there is no word of this payment", attempt.Node)
+		}
+		return paidaction.Outcome{}, err
+	}
 	return r.ended(ctx, row, attempt, endedFailed, string(now.Failure))
+}
+
+// isSame reports whether the node that a claim was made for still answers under its name. Another one knows nothing of
+// what the first was given, and may know other payments of the same hash.
+func isSame(ctx context.Context, node paidaction.SendingNode, attempt db.RelayAttempt) (bool, error) {
+	key, err := node.PublicKey(ctx)
+	if err != nil {
+		return false, fmt.Errorf("ask node %s for its key: %w", attempt.Node, err)
+	}
+	return key == attempt.NodeKey, nil
+}
+
+// lost counts that what the node of a claim says is no word of its payment.
+func (r *Relay) lost(attempt db.RelayAttempt, format string, args ...any) error {
+	r.Metrics.lost.WithLabelValues(attempt.Node).Inc()
+	return fmt.Errorf(format, args...)
 }
 
 // outcomeOf is what it means that a node shows the preimage. The cost is known once no part is under way any more.
@@ -274,13 +296,12 @@ func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row d
 	if err != nil || !over {
 		return paidaction.Outcome{}, err
 	}
-	key, err := node.PublicKey(ctx)
+	same, err := isSame(ctx, node, attempt)
 	if err != nil {
-		return paidaction.Outcome{}, fmt.Errorf("ask node %s for its key: %w", attempt.Node, err)
+		return paidaction.Outcome{}, err
 	}
-	if attempt.Seen || key != attempt.NodeKey {
-		r.Metrics.lost.WithLabelValues(attempt.Node).Inc()
-		return paidaction.Outcome{}, fmt.Errorf("%w, though it was given it: was node %s wiped or restored?", paidaction.ErrPaymentNotFound, attempt.Node)
+	if attempt.Seen || !same {
+		return paidaction.Outcome{}, r.lost(attempt, "%w, though it was given it: was node %s wiped or restored?", paidaction.ErrPaymentNotFound, attempt.Node)
 	}
 	// What it did not know when it was asked may have reached it since, if we were stopped in between. Now nothing can
 	// reach it any more, so its answer stands.
@@ -337,12 +358,10 @@ func (r *Relay) sameNode(ctx context.Context, node paidaction.SendingNode, row d
 	}
 	for _, a := range attempts {
 		if a.Node == *row.Node && a.NodeKey != key {
-			r.Metrics.lost.WithLabelValues(a.Node).Inc()
-			return fmt.Errorf("node %s has another key than the one the payment was claimed for", a.Node)
+			return r.lost(a, "node %s has another key than the one the payment was claimed for", a.Node)
 		}
 		if a.Node == *row.Node && a.Seen && a.Outcome != nil && *a.Outcome == endedNotSent { // noted a moment too late
-			r.Metrics.lost.WithLabelValues(a.Node).Inc()
-			return fmt.Errorf("node %s has shown the payment, and did not know it later: was it wiped or restored?", a.Node)
+			return r.lost(a, "node %s has shown the payment, and did not know it later: was it wiped or restored?", a.Node)
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
 // A receiver was paid and the payer's payment taken, and the database was restored to before it was held: the action counts, and the receiver is not paid again.
@@ -164,6 +165,38 @@ func TestWhatWasClaimedSinceIsNotGivenUp(t *testing.T) {
 	b.AwaitStage(pa.ID, "incoming")
 	b.Run(b.NewRelay())
 	b.Await(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
+// Two nodes have changed places: under the name of the one that has the payment another one answers, at which a payment
+// of the same invoice, made by hand, has failed. That is no failure of this one.
+func TestAFailureOfAnotherNodeUnderTheNameIsNotBelieved(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	if err := b.Nodes[1].Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	b.wallet.Receiver.Change(inv.Hash, simnode.Holds)
+	pa := b.withdraw(inv.Bolt11)
+	working, stop := context.WithCancel(b.Ctx)
+	var worker sync.WaitGroup
+	worker.Go(func() { _, _ = b.Relay.Step(working, "one", b.Engine.Advance) })
+	b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 50_000 })
+	stop()
+	worker.Wait()
+	b.Clock.Advance(over)
+	r := b.NewRelay(func(c *relay.Config) {
+		c.Nodes = replaced{Nodes: c.Nodes, names: []string{"one"}, name: "one", by: func(paidaction.SendingNode) paidaction.SendingNode { return b.Nodes[1] }}
+	})
+	if out, err := r.Proceed(b.Ctx, pa.ID); out.Failure != nil || err == nil {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
+		t.Fatal(err)
+	}
+	b.rounds(1)
+	b.WantState(pa.ID, paidaction.Paid)
 	b.wantPaidOut(inv.Hash, 50_000)
 	b.wantSound()
 }
