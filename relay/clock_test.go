@@ -53,6 +53,23 @@ func TestAClockThatIsNotConfirmedGivesUpNothing(t *testing.T) {
 	}
 }
 
+// That the payer's payment has too few blocks left is no matter of the clock: it goes back.
+func TestBlocksCountWhateverTheClock(t *testing.T) {
+	b := setup(t)
+	pa := b.zap()
+	b.pay(pa)
+	const innerCLTV, padding, margin = 80, 3, 80
+	b.Node.Mine(b.outer(pa).NodeInvoice().ExpiryHeight - (innerCLTV + padding + margin) - b.Node.Height())
+	if out, err := b.ahead(2*time.Hour).Proceed(b.Ctx, pa.ID); err != nil || out.Failure == nil {
+		t.Errorf("%+v, %v", out, err)
+	}
+	for b.Advance(pa.ID) == paidaction.Moved {
+	}
+	b.wantOuter(pa, paidaction.InvoiceCanceled)
+	b.wantReceived(pa, 0)
+	b.wantSound()
+}
+
 // Nor does it refuse, as expired, what it is to send: the node would, by its own clock.
 func TestAClockThatIsNotConfirmedRefusesNothing(t *testing.T) {
 	b := setup(t)

@@ -73,16 +73,16 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		}
 	}
 	refusal := paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver's invoice expired before it could be paid.")
-	expired, err := r.passed(ctx, row.ExpiresAt)
-	if err == nil && !expired {
-		refusal, err = r.unwanted(ctx, row)
-	}
-	if err != nil {
-		return paidaction.Outcome{}, err
+	expired, unsure := r.passed(ctx, row.ExpiresAt)
+	if !expired { // blocks count by whatever clock
+		var err error
+		if refusal, err = r.unwanted(ctx, row); err != nil {
+			return paidaction.Outcome{}, err
+		}
 	}
 	if refusal == nil {
 		r.lookAgain()
-		return paidaction.Outcome{}, nil
+		return paidaction.Outcome{}, unsure
 	}
 	has, answered := r.whoHas(ctx, row, "")
 	switch {
