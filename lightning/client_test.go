@@ -276,8 +276,8 @@ func TestClosingBreaksNoChangeOff(t *testing.T) {
 	}
 }
 
-// While a client that is being closed waits for such a call, no other one begins: nobody would wait for that, so it could
-// be broken off.
+// While a client that is being closed waits for such a call, no other one begins: nobody would wait for that, so it
+// could be broken off.
 func TestClosingLetsNoChangeBegin(t *testing.T) {
 	t.Parallel()
 	_, server, node := fixture(t)

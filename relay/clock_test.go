@@ -23,8 +23,8 @@ func (b *bundle) ahead(by time.Duration) *relay.Relay {
 	})
 }
 
-// A process whose clock is ahead gives up nothing that waits to be sent, neither for its invoice's expiry nor because it
-// has waited for long. Another process sends it.
+// A process whose clock is ahead gives up nothing that waits to be sent, neither for its invoice's expiry nor because
+// it has waited for long. Another process sends it.
 func TestAClockThatIsNotConfirmedGivesUpNothing(t *testing.T) {
 	for name, begin := range map[string]func(b *bundle) (*paidaction.PaidAction, time.Duration){
 		"a forward whose invoice would have expired": func(b *bundle) (*paidaction.PaidAction, time.Duration) {
@@ -98,8 +98,8 @@ func TestAClockThatIsNotConfirmedLeavesTheNextNodeItsTurn(t *testing.T) {
 }
 
 // Spec 05.16d: a worker has found nothing at its node, and is stopped before it sends. A payment of the same invoice,
-// made by hand, fails there. By the clock of whoever looks then, the worker's time is over; by the node's it is not, and
-// it may still send. So the failure counts for nothing.
+// made by hand, fails there. By the clock of whoever looks then, the worker's time is over; by the node's it is not,
+// and it may still send. So the failure counts for nothing.
 func TestAFailureBeforeTheNodesClockSaysSoIsNotBelieved(t *testing.T) {
 	b := setup(t).rich(100)
 	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})

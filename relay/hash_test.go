@@ -62,8 +62,8 @@ func TestWhatIsInThePipelineIsNotForwardedToo(t *testing.T) {
 	}
 }
 
-// Another guard of the pipeline than that of the hash stops a forward: nothing says that the invoice was paid already, and
-// the payer is not told so.
+// Another guard of the pipeline than that of the hash stops a forward: nothing says that the invoice was paid already,
+// and the payer is not told so.
 func TestWhatElseIsInTheWayOfAForwardIsNoDuplicate(t *testing.T) {
 	b := setup(t).rich(100)
 	pa, other := b.zap(), b.withdraw(b.issue(simnode.Ask{Amount: 50_000}).Bolt11)

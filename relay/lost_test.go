@@ -59,9 +59,9 @@ func TestWhatWasLostTooOftenGoesBackOnceItsInvoiceHasExpired(t *testing.T) {
 	b.wantSound()
 }
 
-// The node did not know a payment when its claim ended, and has it after all: the call was slow to arrive. The node lacks
-// by then the very money that it has sent, so it is given nothing, and nobody claims the payment for it. It is followed
-// there all the same: else the receiver would be paid, and the payer's payment would go back to them.
+// The node did not know a payment when its claim ended, and has it after all: the call was slow to arrive. The node
+// lacks by then the very money that it has sent, so it is given nothing, and nobody claims the payment for it. It is
+// followed there all the same: else the receiver would be paid, and the payer's payment would go back to them.
 func TestWhatArrivesLateAtItsNodeIsFollowedThere(t *testing.T) {
 	b := setup(t)
 	pa := b.zap()

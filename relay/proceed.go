@@ -151,8 +151,8 @@ func (r *Relay) outer(ctx context.Context, row db.RelayPayment, issuer string) (
 	return inv, nil
 }
 
-// passed reports whether a moment has passed, for what is not taken back. A clock that is ahead would have every payment
-// given up before it can be sent.
+// passed reports whether a moment has passed, for what is not taken back. A clock that is ahead would have every
+// payment given up before it can be sent.
 func (r *Relay) passed(ctx context.Context, moment time.Time) (bool, error) {
 	if r.now().Before(moment) {
 		return false, nil
@@ -161,8 +161,8 @@ func (r *Relay) passed(ctx context.Context, moment time.Time) (bool, error) {
 	return err == nil, err
 }
 
-// giveUp ends a payment for good, unless somebody was faster, or it was claimed and put back since it was read: then the
-// reason may have gone, and its node may have been given it.
+// giveUp ends a payment for good, unless somebody was faster, or it was claimed and put back since it was read: then
+// the reason may have gone, and its node may have been given it.
 func (r *Relay) giveUp(ctx context.Context, row db.RelayPayment, from paidaction.Stage, refusal *paidaction.Error) (paidaction.Outcome, error) {
 	var n int64
 	err := r.inTx(ctx, func(q *db.Queries) error {
@@ -273,9 +273,9 @@ func madeBy(node string, row db.RelayPayment, o paidaction.Outcome) paidaction.O
 }
 
 // sendOver reports whether nothing can be sent under a claim any more, and what the clock of its node is then. A worker
-// that was stopped between its claim and its send may wake up, and only the deadline of the send stops it (spec 05.16d).
-// The node keeps to that deadline by its own clock: if that is behind ours, it accepts a late call for longer. The grace is
-// for a node that is slow to say what it was given.
+// that was stopped between its claim and its send may wake up, and only the deadline of the send stops it (spec
+// 05.16d). The node keeps to that deadline by its own clock: if that is behind ours, it accepts a late call for longer.
+// The grace is for a node that is slow to say what it was given.
 func (r *Relay) sendOver(ctx context.Context, node paidaction.SendingNode, attempt db.RelayAttempt) (over bool, clock time.Time, err error) {
 	end := attempt.SendUntil.Add(r.Settings.Grace)
 	if !r.now().After(end) {

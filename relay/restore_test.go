@@ -74,8 +74,8 @@ func TestWhatANodeMayHaveIsNotGivenUpByARule(t *testing.T) {
 }
 
 // Spec 05.16e: whoever looks stands still after they have read the claim, as one whose payment the node has not shown.
-// Meanwhile its worker sends, the node shows it, and is restored from a backup. That it does not know the payment then is
-// no word of it.
+// Meanwhile its worker sends, the node shows it, and is restored from a backup. That it does not know the payment then
+// is no word of it.
 func TestWhatANodeHasShownMeanwhileIsNotGivenUp(t *testing.T) {
 	for name, later := range map[string]time.Duration{"its invoice has expired": 2 * time.Hour, "it could be sent again": over} {
 		t.Run(name, func(t *testing.T) {

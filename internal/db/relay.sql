@@ -202,9 +202,9 @@ SELECT * FROM relay_attempt WHERE payment_id = $1 AND outcome IS NULL;
 SELECT * FROM relay_attempt WHERE payment_id = $1 ORDER BY id;
 
 -- name: EndAttempt :execrows
--- 0 rows: it has ended, or its worker has noted an earlier payment (NoteEarlier) that the caller did not know of when the node was asked, and
--- may have sent since: then the node's answer can be of that one. Or the node has shown the payment, which the caller may
--- not have known either: then it is not one that was never sent.
+-- 0 rows: it has ended, or its worker has noted an earlier payment (NoteEarlier) that the caller did not know of when
+-- the node was asked, and may have sent since: then the node's answer can be of that one. Or the node has shown the
+-- payment, which the caller may not have known either: then it is not one that was never sent.
 UPDATE relay_attempt SET outcome = @outcome::text, reason = @reason, ended_at = @at
 WHERE id = @id AND outcome::text IS NULL AND earlier IS NOT DISTINCT FROM sqlc.narg(earlier)::bigint
     AND NOT (seen AND @outcome::text = 'NOT_SENT');

@@ -359,9 +359,9 @@ type EndAttemptParams struct {
 	Earlier *int64
 }
 
-// 0 rows: it has ended, or its worker has noted an earlier payment (NoteEarlier) that the caller did not know of when the node was asked, and
-// may have sent since: then the node's answer can be of that one. Or the node has shown the payment, which the caller may
-// not have known either: then it is not one that was never sent.
+// 0 rows: it has ended, or its worker has noted an earlier payment (NoteEarlier) that the caller did not know of when
+// the node was asked, and may have sent since: then the node's answer can be of that one. Or the node has shown the
+// payment, which the caller may not have known either: then it is not one that was never sent.
 func (q *Queries) EndAttempt(ctx context.Context, arg EndAttemptParams) (int64, error) {
 	result, err := q.db.Exec(ctx, endAttempt,
 		arg.Outcome,
