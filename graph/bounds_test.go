@@ -344,3 +344,41 @@ func TestNothingIsQuoted(t *testing.T) {
 		}
 	}
 }
+
+// However few fields are asked for, the text of an answer is bounded, by its bytes. Whoever asks for less gets it, and
+// what is not asked for does not count.
+func TestTextOfAnAnswerIsBounded(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) { c.Limits.Text = 10_000 })
+	author := a.Person("author", 100, 0)
+	root := a.Want(author, `mutation { createPost(title: "t", paymentMethod: FEE_CREDIT) { result { item { id } } } }`, nil).text("createPost", "result", "item", "id")
+	for i := range 4 {
+		a.Want(author, `mutation($of: ID!, $text: String!) { createComment(parent: $of, body: $text) { state } }`,
+			vars{"of": root, "text": fmt.Sprint(i) + strings.Repeat("\u00e4", 1500)})
+	}
+	ask := func(fields string) answer {
+		return a.Do(nobody, `query($of: ID!) { item(id: $of) { `+fields+` } }`, vars{"of": root})
+	}
+	for fields, want := range map[string]string{
+		`comments { nodes { id } } thread { nodes { item { id } } }`:                     "",
+		`comments(first: 3) { nodes { body } }`:                                          "",
+		`comments { nodes { body } }`:                                                    "TEXT_LIMIT_EXCEEDED",
+		`a: comments(first: 2) { nodes { body } } comments(first: 2) { nodes { body } }`: "TEXT_LIMIT_EXCEEDED",
+	} {
+		if r := ask(fields); r.code() != want {
+			t.Errorf("%s: %q, want %q: %.300s", fields, r.code(), want, r.Raw)
+		}
+	}
+	// Of a thread a page has as many as fit into half of that, and goes on behind them.
+	var after any
+	for _, want := range []int{1, 1, 1, 1} {
+		r := a.Want(nobody, `query($of: ID!, $after: ID) { item(id: $of) { thread(after: $after) { next nodes { item { id body } } } } }`, vars{"of": root, "after": after})
+		if nodes := r.at("item", "thread", "nodes").([]any); len(nodes) != want {
+			t.Errorf("a page has %d texts of 3 kB, want %d", len(nodes), want)
+		}
+		after = r.at("item", "thread", "next")
+	}
+	if after != nil {
+		t.Errorf("a fifth page is to follow, after %v", after)
+	}
+}

@@ -167,6 +167,7 @@ func (d *door) newExecutor() *handler.Server {
 	s.AroundOperations(d.aroundOperation)
 	s.AroundResponses(d.aroundResponse)
 	s.AroundRootFields(d.aroundRootField)
+	s.AroundFields(aroundField)
 	return s
 }
 

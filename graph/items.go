@@ -51,6 +51,14 @@ func loadItems(ctx context.Context, ids []int64) ([]*db.ItemsByIDRow, error) {
 	return slices.DeleteFunc(nodes, func(n *db.ItemsByIDRow) bool { return n == nil }), nil
 }
 
+func (items) Body(ctx context.Context, i *db.ItemsByIDRow) (string, error) {
+	text, err := loadersOf(ctx).texts.Load(ctx, i.ID)
+	if err != nil {
+		return "", err
+	}
+	return text.Body, nil
+}
+
 func (items) Author(ctx context.Context, i *db.ItemsByIDRow) (*db.Usr, error) {
 	return loadIf(ctx, loadersOf(ctx).users, i.AuthorID)
 }
@@ -95,8 +103,19 @@ func (r items) Thread(ctx context.Context, i *db.ItemsByIDRow, limit, depth int,
 		return nil, err
 	}
 	page := &schema.ThreadPage{}
-	page.Nodes, page.Next = cut(nodes, limit, func(n *db.ItemsByIDRow) int64 { return n.ID })
+	// Where the texts are long, a page has fewer of them: whoever writes long ones must not make the thread unreadable.
+	page.Nodes, page.Next = cut(nodes, fits(nodes, limit, r.Limits.Text/2), func(n *db.ItemsByIDRow) int64 { return n.ID })
 	return page, nil
+}
+
+// fits is how many of the first nodes have no more text than that, one at least.
+func fits(nodes []*db.ItemsByIDRow, limit int, text int64) int {
+	for i, n := range nodes[:min(limit, len(nodes))] {
+		if text -= n.Bytes; text < 0 && i > 0 {
+			return i
+		}
+	}
+	return limit
 }
 
 // Item is the node itself: its row is that of the item, with its place in the thread.

@@ -26,6 +26,7 @@ type Limits struct {
 	Thread     int   // length of a page of a thread; default 500
 	Queries    int   // in one request: the fields of the query itself; default 20
 	Mutations  int   // in one request; default 10
+	Text       int64 // bytes of text in one answer; default 4 MiB
 	Operations int   // at once, on one websocket; default 50
 	// Each of these is for one user with all their keys, or one address without a key, in this process.
 	Sockets       int           // open websockets; default 100
@@ -44,12 +45,13 @@ func (l *Limits) defaults() error {
 	l.Thread = cmp.Or(l.Thread, 500)
 	l.Queries = cmp.Or(l.Queries, 20)
 	l.Mutations = cmp.Or(l.Mutations, 10)
+	l.Text = cmp.Or(l.Text, 4<<20)
 	l.Operations = cmp.Or(l.Operations, 50)
 	l.Sockets = cmp.Or(l.Sockets, 100)
 	l.Subscriptions = cmp.Or(l.Subscriptions, 200)
 	l.Time = cmp.Or(l.Time, 30*time.Second)
 	l.Init = cmp.Or(l.Init, 10*time.Second)
-	if min(l.Tokens, l.Selections, l.Depth, l.Complexity, l.List, l.Thread, l.Queries, l.Mutations, l.Operations, l.Sockets, l.Subscriptions) < 0 || l.Body < 0 || min(l.Time, l.Init) < 0 {
+	if min(l.Tokens, l.Selections, l.Depth, l.Complexity, l.List, l.Thread, l.Queries, l.Mutations, l.Operations, l.Sockets, l.Subscriptions) < 0 || min(l.Body, l.Text) < 0 || min(l.Time, l.Init) < 0 {
 		return errors.New("graph: a limit must be above zero")
 	}
 	return nil

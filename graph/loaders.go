@@ -19,6 +19,7 @@ type loaders struct {
 	users       *dataloadgen.Loader[int64, *db.Usr]
 	named       *dataloadgen.Loader[string, *db.Usr]
 	items       *dataloadgen.Loader[int64, *db.ItemsByIDRow]
+	texts       *dataloadgen.Loader[int64, *db.TextsOfRow] // of items that were found
 	territories *dataloadgen.Loader[string, *db.Territory]
 	payments    *dataloadgen.Loader[int64, *paidaction.PaidAction] // the viewer's own
 	comments    *dataloadgen.Loader[pageOf[int64, after], []int64]
@@ -32,7 +33,7 @@ type loaders struct {
 	transfers   *dataloadgen.Loader[pageOf[string, before], []*db.TerritoryTransfer]
 }
 
-func (r *resolver) newLoaders(viewer *int64) *loaders {
+func (r *resolver) newLoaders(viewer *int64, text *textLeft) *loaders {
 	q := r.reads()
 	wait := dataloadgen.WithWait(r.GatherFor)
 	return &loaders{
@@ -44,6 +45,15 @@ func (r *resolver) newLoaders(viewer *int64) *loaders {
 			rows, err := q.ItemsByID(ctx, db.ItemsByIDParams{Ids: ids, Viewer: viewer})
 			return inOrder(ids, rows, func(i *db.ItemsByIDRow) int64 { return i.ID }, err)
 		}, wait),
+		texts: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*db.TextsOfRow, []error) {
+			rows, err := inTurn(ctx, r.reading, func() ([]db.TextsOfRow, error) {
+				if err := text.take(0); err != nil {
+					return nil, err // those before have used it up
+				}
+				return db.New(r.Pool).TextsOf(ctx, ids)
+			})
+			return inOrder(ids, rows, func(t *db.TextsOfRow) int64 { return t.ID }, err)
+		}, wait, dataloadgen.WithBatchCapacity(textsAtOnce)),
 		territories: dataloadgen.NewLoader(func(ctx context.Context, names []string) ([]*db.Territory, []error) {
 			rows, err := q.TerritoriesByName(ctx, db.TerritoriesByNameParams{Names: names, Viewer: viewer})
 			return inOrder(names, rows, func(t *db.Territory) string { return t.Name }, err)
@@ -205,13 +215,13 @@ func loadIf[K comparable, R any](ctx context.Context, from *dataloadgen.Loader[K
 
 // withLoaders makes the loaders only when they are needed: most mutations answer with what they wrote, and need none.
 func (r *resolver) withLoaders(ctx context.Context) context.Context {
-	viewer := sessionOf(ctx).viewer()
-	return context.WithValue(ctx, loadersKey{}, sync.OnceValue(func() *loaders { return r.newLoaders(viewer) }))
+	viewer, text := sessionOf(ctx).viewer(), textOfAnswer(ctx)
+	return context.WithValue(ctx, loadersKey{}, sync.OnceValue(func() *loaders { return r.newLoaders(viewer, text) }))
 }
 
 // aroundResponse gives each response its own loaders: what a subscription sends next is read again.
 func (r *resolver) aroundResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	return next(r.withLoaders(ctx))
+	return next(r.withLoaders(r.withText(ctx)))
 }
 
 // aroundRootField gives each mutation of a request its own loaders, so that it sees what the earlier ones did. It refuses

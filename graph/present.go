@@ -23,6 +23,7 @@ const (
 	codeBodyLimit      paidaction.Code = "BODY_LIMIT_EXCEEDED"
 	codeSelectionLimit paidaction.Code = "SELECTION_LIMIT_EXCEEDED"
 	codeDepthLimit     paidaction.Code = "DEPTH_LIMIT_EXCEEDED"
+	codeTextLimit      paidaction.Code = "TEXT_LIMIT_EXCEEDED"
 	codeQueryLimit     paidaction.Code = "QUERY_LIMIT_EXCEEDED"
 	codeMutationLimit  paidaction.Code = "MUTATION_LIMIT_EXCEEDED"
 	codeOperationLimit paidaction.Code = "OPERATION_LIMIT_EXCEEDED" // too many at once on one connection

@@ -104,7 +104,7 @@ FROM sums WHERE item_count.item_id = sums.item_id;
 -- name: ItemsByID :many
 -- Items with their counters, unfolded parts included; what is not PAID comes back for its author alone.
 -- A time of 'epoch' means never. The last four columns are a place in a thread, see Threads; here each item is alone.
-SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
+SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, octet_length(item.body)::bigint AS bytes,
     item.url, item.bounty_msat, item.poll_msat, item.poll_closes_at, item.job_company, item.job_location, item.created_at, item.edited_at,
     bounty_payment.comment_id AS bounty_comment_id, bounty_payment.at AS bounty_paid_at,
     (c.msat + coalesce(d.msat, 0))::bigint AS msat, (c.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
@@ -125,6 +125,10 @@ FROM item JOIN item_count c ON c.item_id = item.id LEFT JOIN LATERAL (
 ) d ON true LEFT JOIN bounty_payment ON bounty_payment.item_id = item.id
 WHERE item.id = ANY(@ids::bigint[]) AND item.deleted_at IS NULL
     AND (item.state = 'PAID' OR item.author_id = sqlc.narg(viewer)::bigint);
+
+-- name: TextsOf :many
+-- Of items that whoever asks has found. They are long, so that they are read only where they are asked for.
+SELECT id, body FROM item WHERE id = ANY(@ids::bigint[]);
 
 -- name: InsertTerritory :exec
 INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at) VALUES ($1, $2, $3, $4, $5)

@@ -376,7 +376,7 @@ func (q *Queries) InsertTerritory(ctx context.Context, arg InsertTerritoryParams
 }
 
 const itemsByID = `-- name: ItemsByID :many
-SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
+SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, octet_length(item.body)::bigint AS bytes,
     item.url, item.bounty_msat, item.poll_msat, item.poll_closes_at, item.job_company, item.job_location, item.created_at, item.edited_at,
     bounty_payment.comment_id AS bounty_comment_id, bounty_payment.at AS bounty_paid_at,
     (c.msat + coalesce(d.msat, 0))::bigint AS msat, (c.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
@@ -413,7 +413,7 @@ type ItemsByIDRow struct {
 	Territory       *string
 	ParentID        *int64
 	Title           *string
-	Body            string
+	Bytes           int64
 	Url             *string
 	BountyMsat      *int64
 	PollMsat        *int64
@@ -461,7 +461,7 @@ func (q *Queries) ItemsByID(ctx context.Context, arg ItemsByIDParams) ([]ItemsBy
 			&i.Territory,
 			&i.ParentID,
 			&i.Title,
-			&i.Body,
+			&i.Bytes,
 			&i.Url,
 			&i.BountyMsat,
 			&i.PollMsat,
@@ -735,4 +735,34 @@ func (q *Queries) TellReceiver(ctx context.Context, arg TellReceiverParams) erro
 		arg.At,
 	)
 	return err
+}
+
+const textsOf = `-- name: TextsOf :many
+SELECT id, body FROM item WHERE id = ANY($1::bigint[])
+`
+
+type TextsOfRow struct {
+	ID   int64
+	Body string
+}
+
+// Of items that whoever asks has found. They are long, so that they are read only where they are asked for.
+func (q *Queries) TextsOf(ctx context.Context, ids []int64) ([]TextsOfRow, error) {
+	rows, err := q.db.Query(ctx, textsOf, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TextsOfRow
+	for rows.Next() {
+		var i TextsOfRow
+		if err := rows.Scan(&i.ID, &i.Body); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

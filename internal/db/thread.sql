@@ -31,7 +31,7 @@ WITH RECURSIVE walk AS (
     ) AS next
     WHERE walk.place < @page::integer
 )
-SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
+SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, octet_length(item.body)::bigint AS bytes,
     item.url, item.bounty_msat, item.poll_msat, item.poll_closes_at, item.job_company, item.job_location, item.created_at, item.edited_at,
     bounty_payment.comment_id AS bounty_comment_id, bounty_payment.at AS bounty_paid_at,
     (c.msat + coalesce(d.msat, 0))::bigint AS msat, (c.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,

@@ -39,7 +39,7 @@ WITH RECURSIVE walk AS (
     ) AS next
     WHERE walk.place < $5::integer
 )
-SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, item.body,
+SELECT item.id, item.kind, item.author_id, item.action_id, item.state, item.territory, item.parent_id, item.title, octet_length(item.body)::bigint AS bytes,
     item.url, item.bounty_msat, item.poll_msat, item.poll_closes_at, item.job_company, item.job_location, item.created_at, item.edited_at,
     bounty_payment.comment_id AS bounty_comment_id, bounty_payment.at AS bounty_paid_at,
     (c.msat + coalesce(d.msat, 0))::bigint AS msat, (c.credit_msat + coalesce(d.credit_msat, 0))::bigint AS credit_msat,
@@ -87,7 +87,7 @@ type ThreadsRow struct {
 	Territory       *string
 	ParentID        *int64
 	Title           *string
-	Body            string
+	Bytes           int64
 	Url             *string
 	BountyMsat      *int64
 	PollMsat        *int64
@@ -143,7 +143,7 @@ func (q *Queries) Threads(ctx context.Context, arg ThreadsParams) ([]ThreadsRow,
 			&i.Territory,
 			&i.ParentID,
 			&i.Title,
-			&i.Body,
+			&i.Bytes,
 			&i.Url,
 			&i.BountyMsat,
 			&i.PollMsat,

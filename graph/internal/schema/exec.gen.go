@@ -821,6 +821,7 @@ type InviteGiftResultResolver interface {
 	User(ctx context.Context, obj *community.InviteGiftResult) (*db.Usr, error)
 }
 type ItemResolver interface {
+	Body(ctx context.Context, obj *db.ItemsByIDRow) (string, error)
 	Author(ctx context.Context, obj *db.ItemsByIDRow) (*db.Usr, error)
 	Territory(ctx context.Context, obj *db.ItemsByIDRow) (*db.Territory, error)
 	Parent(ctx context.Context, obj *db.ItemsByIDRow) (*db.ItemsByIDRow, error)
@@ -12330,7 +12331,7 @@ func (ec *executionContext) _Item_body(ctx context.Context, field graphql.Collec
 			return ec.fieldContext_Item_body(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Body, nil
+			return ec.Resolvers.Item().Body(ctx, obj)
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
@@ -12341,7 +12342,7 @@ func (ec *executionContext) _Item_body(ctx context.Context, field graphql.Collec
 	)
 }
 func (ec *executionContext) fieldContext_Item_body(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Item", field, false, false, errors.New("field of type String does not have child fields"))
+	return graphql.NewScalarFieldContext("Item", field, true, true, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Item_author(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
@@ -26288,10 +26289,43 @@ func (ec *executionContext) _Item(ctx context.Context, sel ast.SelectionSet, obj
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "body":
-			out.Values[i] = ec._Item_body(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Item_body(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
 			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "author":
 			field := field
 
