@@ -91,9 +91,8 @@ func TestItemsHoldWhatTheirKindHas(t *testing.T) {
 		t.Errorf("%+v", job)
 	}
 	bio := item(w, made(itemsOfAllKinds["BIO"]))
-	said, err := db.New(w.Pool).TextsOf(w.Ctx, []int64{bio.ID})
-	if err != nil || len(said) != 1 || said[0].Body != "I am who I am" || bio.Title != nil || bio.Territory != nil {
-		t.Errorf("%+v %+v (%v)", bio, said, err)
+	if said := body(w, bio.ID); said != "I am who I am" || bio.Title != nil || bio.Territory != nil {
+		t.Errorf("%q %+v", said, bio)
 	}
 	posts := seeItems(w)(nil).([]any)[1].([]db.NewPostsRow)
 	for _, post := range posts {
