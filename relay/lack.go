@@ -34,10 +34,10 @@ func (r *Relay) lacked(ctx context.Context, c *claim) {
 
 // most is the most that a payment may cost for the node to get it now, whatever the node says that it can send.
 func (r *Relay) most(node string) paidaction.Msat {
-	l := r.lacks[node]
+	l, now := r.lacks[node], r.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r.now().Before(l.until) {
+	if now.Before(l.until) {
 		return l.amount - 1
 	}
 	return math.MaxInt64

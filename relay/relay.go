@@ -145,6 +145,9 @@ type Config struct {
 	Log     *slog.Logger // default slog.Default()
 	Metrics *Metrics     // default: registered nowhere
 
+	// Monotonic is the clock by which contexts end, and which nobody sets. Default time.Now.
+	Monotonic func() time.Time
+
 	Beside paidaction.Beside // default paidaction.InGoroutine
 
 	// Wait, if not nil, is called before somebody waits for others' probes or claims. It returns once still is false or
@@ -190,6 +193,9 @@ func New(c Config) (*Relay, error) {
 	}
 	if c.ConfirmClock == nil {
 		c.ConfirmClock = func(context.Context) error { return nil }
+	}
+	if c.Monotonic == nil {
+		c.Monotonic = time.Now
 	}
 	if c.Random == nil {
 		c.Random = rand.Reader

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -87,7 +86,7 @@ func (r *Relay) pay(ctx context.Context, c *claim, request paidaction.PaymentReq
 	if ctx.Err() != nil { // the process is told to end, and nothing has been sent: others may send it soon
 		return r.notSent(ctx, c, context.Cause(ctx)), false
 	}
-	began := time.Now() // before the clock is looked at: whoever is stopped after that has less time left, not more
+	began := r.Monotonic() // before the clock is looked at: whoever is stopped after that has less time left, not more
 	left := c.attempt.SendUntil.Sub(r.now())
 	if left <= 0 {
 		return r.notSent(ctx, c, errTooLate), false

@@ -73,7 +73,7 @@ func (w *world) upload(r *request, files int) {
 		binary.BigEndian.PutUint64(random[:], w.chance.hash(r.label+" file", files))
 		var stored db.Upload
 		err := pgx.BeginFunc(ctx, w.database.pool, func(tx pgx.Tx) (err error) {
-			stored, err = community.StoreUpload(ctx, db.New(tx), settings(), file, p.now(), rand.NewChaCha8(random))
+			stored, err = community.StoreUpload(ctx, db.New(tx), settings(), file, p.reads(p.now)(), rand.NewChaCha8(random))
 			return err
 		})
 		if err == nil && !p.dead {

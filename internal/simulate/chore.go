@@ -86,7 +86,7 @@ func folds(what string, fold func(ctx context.Context, q *db.Queries, page int32
 // inTx is a chore that is one transaction.
 func (w *world) inTx(do func(ctx context.Context, q *db.Queries, now time.Time) error) func(context.Context, *process) error {
 	return func(ctx context.Context, p *process) error {
-		return pgx.BeginFunc(ctx, w.database.pool, func(tx pgx.Tx) error { return do(ctx, db.New(tx), p.now()) })
+		return pgx.BeginFunc(ctx, w.database.pool, func(tx pgx.Tx) error { return do(ctx, db.New(tx), p.reads(p.now)()) })
 	}
 }
 

@@ -69,6 +69,7 @@ const (
 	beforeCall   place = "before the call"
 	afterCall    place = "after the call"
 	following    place = "while following"
+	atClock      place = "at the clock"
 )
 
 // possible are the faults at each place, with their weights.
@@ -86,7 +87,7 @@ var possible = map[place][]struct {
 }
 
 // rate is how likely faults are at each place, relative to the others.
-var rate = map[place]float64{beforeBegin: 0.1, inside: 0.05, beforeCommit: 1, afterCommit: 0.4, beforeCall: 0.8, afterCall: 0.8, following: 1}
+var rate = map[place]float64{beforeBegin: 0.1, inside: 0.05, beforeCommit: 1, afterCommit: 0.4, beforeCall: 0.8, afterCall: 0.8, following: 1, atClock: 0.05}
 
 // mostFaults is after how many faults nothing more goes wrong in a seed: where everything fails, nothing happens.
 const mostFaults = 80
@@ -147,10 +148,7 @@ func (w *world) delay(f *fiber, at place, what string, fault Fault) time.Duratio
 	c, n := w.chance, f.seen
 	switch {
 	case fault == stalls:
-		if c.happens(0.3, f.name+" long stall", n) {
-			return c.between(5*time.Minute, 2*time.Hour, f.name+" stall", n)
-		}
-		return c.between(time.Second, 3*time.Minute, f.name+" stall", n)
+		return w.stall(f, f.name, n)
 	case fault == slow:
 		return c.between(time.Second, 25*time.Second, f.name+" slow", n)
 	case at == beforeCall && what == "TrackPayment" && len(w.away) > 0:
@@ -168,6 +166,18 @@ func (w *world) delay(f *fiber, at place, what string, fault Fault) time.Duratio
 		return 20 * time.Microsecond
 	}
 	return c.between(100*time.Microsecond, 3*time.Millisecond, f.name+" commit", n)
+}
+
+// stall is how long a process stands still. One that has a claim, or looks after one, often does so until the claim is
+// over, or the invoice has expired.
+func (w *world) stall(f *fiber, name string, n int) time.Duration {
+	if w.plan.again && (f.claimed || f.lingers) && w.chance.happens(0.5, name+" for as long as matters", n) {
+		return w.chance.between(90*time.Second, 12*time.Minute, name+" stall", n)
+	}
+	if w.chance.happens(0.3, name+" long stall", n) {
+		return w.chance.between(5*time.Minute, 2*time.Hour, name+" stall", n)
+	}
+	return w.chance.between(time.Second, 3*time.Minute, name+" stall", n)
 }
 
 // meet applies a fault's effect on others than the fiber itself, writes it to the story, and counts it.

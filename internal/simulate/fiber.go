@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -28,10 +30,12 @@ type fiber struct {
 
 	turn    int // counts its parks: a wake-up for an earlier park is void
 	seen    int // yield points passed so far
+	looks   int // at the clock
 	stalled bool
 	since   time.Duration // when it began to stall
 	over    bool          // its time is up, and its context has ended
 	lingers bool          // it often stands still once a node has told it of a payment
+	claimed bool          // it has claimed a payment, and not sent it yet
 	ended   bool
 	asking  atomic.Int32 // the backend that works for it; 0: none
 	aside   atomic.Bool
@@ -133,8 +137,10 @@ func (w *world) resume(f *fiber) {
 	if f.stalled && f.over {
 		f.cancel()
 	}
+	w.running = f
 	f.wake <- struct{}{}
 	w.await(f)
+	w.running = nil
 }
 
 // patience is how long a fiber may stay away before PostgreSQL is asked whether it waits for a lock.
@@ -169,9 +175,23 @@ func (w *world) await(f *fiber) {
 				return
 			}
 		case <-limit.C:
-			panic(fmt.Sprintf("%s neither parks nor ends", f.name))
+			panic(fmt.Sprintf("%s neither parks nor ends\n%s", f.name, atMutexes()))
 		}
 	}
+}
+
+// atMutexes are the stacks of all goroutines that wait for a Go mutex. Nobody may: whoever has it might be parked.
+func atMutexes() string {
+	stacks := make([]byte, 4<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	var waiting []string
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+		state, _, _ := strings.Cut(stack, "\n")
+		if strings.Contains(state, "[sync.Mutex.Lock") || strings.Contains(state, "[sync.RWMutex.") {
+			waiting = append(waiting, stack)
+		}
+	}
+	return strings.Join(waiting, "\n\n")
 }
 
 // note records what became of a fiber.
@@ -337,16 +357,26 @@ func (f *fiber) yield(at place, what string) Fault {
 		w.moveTo(w.tick + delay)
 		return ""
 	}
-	f.stalled, f.since = fault == stalls, w.tick
-	if f.stalled && f.tx != nil && f.wire != nil {
-		w.endIdle(f, f.wire)
+	if fault == stalls {
+		f.standStill(delay)
+	} else {
+		f.park(w.tick+delay, nil)
 	}
-	f.park(w.tick+delay, nil)
-	f.stalled = false
 	if f.dead() {
 		return died
 	}
 	return fault
+}
+
+// standStill parks a fiber whose process does nothing for so long.
+func (f *fiber) standStill(delay time.Duration) {
+	w := f.world
+	f.stalled, f.since = true, w.tick
+	if f.tx != nil && f.wire != nil {
+		w.endIdle(f, f.wire)
+	}
+	f.park(w.tick+delay, nil)
+	f.stalled = false
 }
 
 // park gives up the turn until a moment, or while a condition holds.

@@ -57,16 +57,6 @@ func (ns nodes) Issuer(ctx context.Context) (string, error) {
 	return first, err
 }
 
-// until is when a context ends, by the simulated clock. Contexts count real time, of which hardly any passes here: so
-// what is left of one is about how long it was made for.
-func (n remote) until(ctx context.Context) (time.Time, bool) {
-	end, ok := ctx.Deadline()
-	if !ok {
-		return time.Time{}, false
-	}
-	return n.world.Now().Add(whole(time.Until(end))), true
-}
-
 // call makes one call. denied is what the node answers when it lies.
 func (n remote) call(ctx context.Context, method string, denied error, do func(ctx context.Context) error) error {
 	f := fiberOf(ctx)
@@ -76,7 +66,11 @@ func (n remote) call(ctx context.Context, method string, denied error, do func(c
 	if f.pg != nil && f.tx != nil {
 		n.world.violate("call inside a transaction", "%s calls %s", f.name, method)
 	}
-	until, bounded := n.until(ctx)
+	left, bounded := n.world.timeLeft(ctx)
+	if bounded && left <= 0 {
+		return errOver
+	}
+	until := n.world.Now().Add(left)
 	if method == "Pay" { // the node itself refuses what comes later, by what the process has said of the time
 		until = until.Add(n.world.wrong[f.process.number])
 	}
@@ -219,7 +213,7 @@ func (w *world) sends(f *fiber, node, bolt11 string) {
 		panic(err)
 	}
 	w.touch(f.action, f.faults...)
-	f.action, f.faults = action, nil
+	f.action, f.faults, f.claimed = action, nil, false
 	w.mustLeavePlaces(f, node)
 }
 
@@ -228,17 +222,14 @@ func never() bool { return false }
 // ends returns what says that the time for a call is over: for a payment that hangs, that is when its place at the node
 // is given back.
 func (w *world) ends(ctx context.Context) (over func() bool) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
+	left, bounded := w.timeLeft(ctx)
+	if !bounded {
 		return never
 	}
-	end := w.tick + whole(time.Until(deadline))
+	end := w.tick + left
 	w.queue.add(end, func() {}) // whoever waits is looked at after each event
 	return func() bool { return w.tick >= end }
 }
-
-// whole is a span of real time in whole seconds, rounded up: what is left of a context, as of when it was made.
-func whole(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 
 var errSeen = errors.New("seen")
 

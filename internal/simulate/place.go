@@ -15,6 +15,7 @@ const (
 	perNode        = 2
 	forWithdrawals = 1
 	sendWindow     = 30 * time.Second // after which a payment that hangs gives its place back
+	claimGrace     = 30 * time.Second // how long after that a claim is over
 	placeWait      = 5 * time.Second  // how long a worker waits for a place
 	placeLapses    = 10 * time.Second // how long a process that died, or stands still, keeps its places
 )

@@ -33,9 +33,10 @@ type purse struct {
 // issued is a receiver's invoice.
 type issued struct {
 	simnode.Issued
-	amount paidaction.Msat
-	act    simnode.Act
-	offers int // how often it was offered again
+	amount  paidaction.Msat
+	act     simnode.Act
+	expires time.Time
+	offers  int // how often it was offered again
 }
 
 func (ws *wallets) add(owner int64) *purse {
@@ -63,10 +64,14 @@ func (ws *wallets) issue(p *purse, amount paidaction.Msat, key string) *issued {
 		}
 	}
 	ask := simnode.Ask{Amount: amount, Act: act, Truncate: w.chance.happens(0.2, key+" truncates", n)}
+	ask.Expiry = time.Hour
 	if w.chance.happens(0.2, key+" expiry", n) {
 		ask.Expiry = 10 * time.Minute
 	}
-	inv := &issued{Issued: p.receiver.Issue(ask), amount: amount, act: act}
+	if w.outlasts(p) && w.chance.happens(0.4, key+" expires soon", n) {
+		ask.Expiry = w.chance.between(40*time.Second, 4*time.Minute, key+" expires", n).Truncate(time.Second)
+	}
+	inv := &issued{Issued: p.receiver.Issue(ask), amount: amount, act: act, expires: w.Now().Add(ask.Expiry)}
 	if ask.Truncate {
 		inv.amount -= inv.amount % 1000
 	}
@@ -80,6 +85,9 @@ func (ws *wallets) mayHang(p *purse, inv *issued, key string, n int) {
 	w := ws.world
 	if inv.act == simnode.Holds || inv.act == simnode.Splits || inv.act == simnode.Unsteady {
 		later := w.chance.between(time.Second, 5*time.Minute, key+" resolves", n)
+		if w.outlasts(p) && w.chance.happens(0.5, key+" for long", n) {
+			later = w.chance.between(5*time.Minute, 20*time.Minute, key+" resolves", n)
+		}
 		gives := w.chance.happens(0.6, key+" gives", n) || inv.act == simnode.Splits
 		w.queue.add(w.tick+later, func() { ws.resolve(p, inv, gives) })
 	}

@@ -41,6 +41,7 @@ type world struct {
 	news     chan news   // from the running fiber
 	arrivals chan *fiber // fibers that have got their lock
 	fibers   []*fiber
+	running  *fiber      // the one that runs now; nil: the scheduler
 	asides   []*fiber    // fibers that wait for a lock
 	freed    atomic.Bool // some lock may have become free since the last check
 	late     []*wire     // connections whose commit is still on its way
@@ -130,12 +131,13 @@ func (w *world) start(number, life int) {
 	shared := rand.NewChaCha8(random) // shared by two, of which one runs at a time
 	var err error
 	p.relay, err = relay.New(relay.Config{Pool: w.database.pool, Nodes: nodes{w}, Issuers: nodes{w}, Leases: leases{w}, Places: w.placesOfEach(), Beside: inTurn, Wait: w.waitInProcess,
-		Wallets: w.wallets, Now: p.relays, ConfirmClock: p.confirmClock, Random: shared, Log: quiet, Settings: relay.Settings{SendWindow: sendWindow, Grace: 30 * time.Second,
-			AskTimeout: 30 * time.Second, LookTimeout: 30 * time.Second, Pause: time.Millisecond}})
+		Wallets: w.wallets, Now: p.reads(p.relays), Monotonic: w.monotonic, ConfirmClock: p.confirmClock, Random: shared, Log: quiet,
+		Settings: relay.Settings{SendWindow: sendWindow, Grace: claimGrace, ExpirySlack: 30 * time.Second, AskTimeout: 30 * time.Second, LookTimeout: 30 * time.Second,
+			Pause: time.Millisecond}})
 	if err == nil {
 		p.engine, err = paidaction.New(paidaction.Config{
 			Pool: w.database.pool, Nodes: nodes{w}, Relay: p.relay, Jobs: queueing{w}, Actions: community.Actions(settings()),
-			Secret: make([]byte, 32), Now: p.now, Random: shared, Log: quiet,
+			Secret: make([]byte, 32), Now: p.reads(p.now), Random: shared, Log: quiet,
 			Settings: paidaction.Settings{SweepWorkers: 1, MaxGroup: 4, MaxForwards: busyReceiver, MaxWithdrawals: 1 << 40},
 			Hooks: paidaction.Hooks{
 				Fault: func(id int64, err error) { w.violate("fault", "action %s: %v", w.name(id), err) },
@@ -375,6 +377,9 @@ func (w *world) happened(f *fiber, tx *written) {
 	}
 	if slices.Contains(tx.names, "ClaimRelay") {
 		w.claimed(f)
+	}
+	if slices.Contains(tx.names, "EndAttempt") {
+		f.claimed = false
 	}
 	w.lookAfter(tx)
 	if tx.takes != 0 {
