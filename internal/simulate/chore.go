@@ -90,13 +90,16 @@ func (w *world) inTx(do func(ctx context.Context, q *db.Queries, now time.Time) 
 	}
 }
 
-// payRewards notes whether others were in the middle of a transaction: what they commit later may still belong to the
-// day that is paid.
+// payRewards notes whether others were in the middle of a transaction, or stood still with the time of one in their hand:
+// what they commit later may still belong to the day that is paid.
 func (w *world) payRewards(ctx context.Context, q *db.Queries, now time.Time) error {
-	before := w.othersBusy(ctx)
+	unsure := func() bool {
+		return w.othersBusy(ctx) || slices.ContainsFunc(w.fibers, func(f *fiber) bool { return f.atClock })
+	}
+	before := unsure()
 	days, err := community.PayRewards(ctx, q, now, settings())
 	if err == nil && days > 0 {
-		w.model.sure = !before && !w.othersBusy(ctx)
+		w.model.sure = !before && !unsure()
 	}
 	return err
 }

@@ -40,7 +40,9 @@ func (f *fiber) hasRead(now time.Time) {
 	if w.plan.again && f.claimed {
 		w.leftBehind(f, stall)
 	}
+	f.atClock = true
 	f.standStill(stall)
+	f.atClock = false
 }
 
 // stopsAtClock is how likely a fiber is stopped at the clock: more so where others draw conclusions meanwhile, between a

@@ -32,6 +32,7 @@ type fiber struct {
 	seen    int // yield points passed so far
 	looks   int // at the clock
 	stalled bool
+	atClock bool          // stalled with the time in its hand
 	since   time.Duration // when it began to stall
 	over    bool          // its time is up, and its context has ended
 	lingers bool          // it often stands still once a node has told it of a payment
