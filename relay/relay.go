@@ -145,7 +145,8 @@ type Config struct {
 	Log     *slog.Logger // default slog.Default()
 	Metrics *Metrics     // default: registered nowhere
 
-	// Monotonic is the clock by which contexts end, and which nobody sets. Default time.Now.
+	// Monotonic is the clock by which contexts end, and which nobody sets. Nodes are told of the deadlines that are
+	// counted from it, so it must also show the time of day. Default time.Now.
 	Monotonic func() time.Time
 
 	Beside paidaction.Beside // default paidaction.InGoroutine

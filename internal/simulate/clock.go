@@ -63,15 +63,22 @@ func (w *world) stopsAtClock(f *fiber) float64 {
 // end by this clock.
 var monotonicZero = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// monotonic is the clock that nobody sets, and that goes on while a process stands still.
-func (w *world) monotonic() time.Time { return monotonicZero.Add(w.tick) }
+// monotonic is the clock that nobody sets, and that goes on while a process stands still. A node is told of a deadline
+// that is counted from it, as of what the other clock showed at that moment.
+func (p *process) monotonic() time.Time {
+	w := p.world
+	if f := w.running; f != nil {
+		f.ahead = w.jumped + w.wrong[p.number]
+	}
+	return monotonicZero.Add(w.tick)
+}
 
 // timeLeft is how much of a context's time is left, in whole seconds. One that was made for a span of time counts real time,
 // of which hardly any passes here: so what is left is about that span.
 func (w *world) timeLeft(ctx context.Context) (left time.Duration, bounded bool) {
 	end, bounded := ctx.Deadline()
 	if bounded && end.After(monotonicZero) {
-		return whole(end.Sub(w.monotonic())), true
+		return whole(end.Sub(monotonicZero) - w.tick), true
 	}
 	return whole(time.Until(end)), bounded
 }

@@ -12,7 +12,7 @@ import (
 // any real time passes. One that was made for a span of time has all of it.
 func TestAContextThatEndsByTheMonotonicClock(t *testing.T) {
 	w := &world{tick: time.Minute}
-	until, cancel := context.WithDeadline(t.Context(), w.monotonic().Add(30*time.Second))
+	until, cancel := context.WithDeadline(t.Context(), (&process{world: w}).monotonic().Add(30*time.Second))
 	defer cancel()
 	span, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

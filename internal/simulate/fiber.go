@@ -36,6 +36,7 @@ type fiber struct {
 	since   time.Duration // when it began to stall
 	over    bool          // its time is up, and its context has ended
 	lingers bool          // it often stands still once a node has told it of a payment
+	ahead   time.Duration // by how much its clock was ahead of the tick when a deadline was last counted from it
 	claimed bool          // it has claimed a payment, and not sent it yet
 	ended   bool
 	asking  atomic.Int32 // the backend that works for it; 0: none

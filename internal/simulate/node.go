@@ -72,7 +72,7 @@ func (n remote) call(ctx context.Context, method string, denied error, do func(c
 	}
 	until := n.world.Now().Add(left)
 	if method == "Pay" { // the node itself refuses what comes later, by what the process has said of the time
-		until = until.Add(n.world.wrong[f.process.number])
+		until = until.Add(f.ahead - n.world.jumped)
 	}
 	fault := f.yield(beforeCall, method)
 	switch fault {

@@ -131,7 +131,7 @@ func (w *world) start(number, life int) {
 	shared := rand.NewChaCha8(random) // shared by two, of which one runs at a time
 	var err error
 	p.relay, err = relay.New(relay.Config{Pool: w.database.pool, Nodes: nodes{w}, Issuers: nodes{w}, Leases: leases{w}, Places: w.placesOfEach(), Beside: inTurn, Wait: w.waitInProcess,
-		Wallets: w.wallets, Now: p.reads(p.relays), Monotonic: w.monotonic, ConfirmClock: p.confirmClock, Random: shared, Log: quiet,
+		Wallets: w.wallets, Now: p.reads(p.relays), Monotonic: p.monotonic, ConfirmClock: p.confirmClock, Random: shared, Log: quiet,
 		Settings: relay.Settings{SendWindow: sendWindow, Grace: claimGrace, ExpirySlack: 30 * time.Second, AskTimeout: 30 * time.Second, LookTimeout: 30 * time.Second,
 			Pause: time.Millisecond}})
 	if err == nil {
