@@ -14,11 +14,13 @@ import (
 
 // What failed may be tried again under the same hash, which is then paid at most once.
 
-// drawAgain has people withdraw one invoice again and again, in every third seed.
+// drawAgain has people withdraw one invoice again and again, in every third seed. In every fourth of these, payments and
+// those who look after them outlast claims and invoices.
 func (p *plan) drawAgain() {
 	if p.again = p.seed%3 == 2; !p.again {
 		return
 	}
+	p.outlasts = p.seed%4 == 2
 	r := rand.New(rand.NewPCG(p.seed, 13))
 	for i := range p.people[1:] {
 		p.people[i+1].sats = max(p.people[i+1].sats, 5_000_000)
@@ -38,13 +40,13 @@ func (p *plan) drawAgain() {
 var actsAgain = []simnode.Act{simnode.Refuses, simnode.Refuses, simnode.Unreachable, simnode.Holds, simnode.Holds, simnode.Pays}
 
 // outlasts reports whether payments to a wallet may hang for longer than its invoices are valid.
-func (w *world) outlasts(p *purse) bool { return w.plan.again && p.owner == 0 }
+func (w *world) outlasts(p *purse) bool { return w.plan.outlasts && p.owner == 0 }
 
 // offerAgain is the last invoice of a wallet, and the receiver thinks anew about its payments. Once it is paid or has
 // expired, or if there is none, it is mostly another one.
 func (ws *wallets) offerAgain(p *purse, amount paidaction.Msat, key string) *issued {
 	w, inv := ws.world, p.last
-	if inv == nil || (p.receiver.Receipt(inv.Hash).Payments > 0 || w.Now().After(inv.expires)) && !w.chance.happens(0.2, key+" though it is paid", inv.offers) {
+	if inv == nil || (p.receiver.Receipt(inv.Hash).Payments > 0 || w.outlasts(p) && w.Now().After(inv.expires)) && !w.chance.happens(0.2, key+" though it is paid", inv.offers) {
 		inv = ws.issue(p, amount, key)
 	}
 	inv.offers++

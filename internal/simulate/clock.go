@@ -37,7 +37,7 @@ func (f *fiber) hasRead(now time.Time) {
 	f.tidy()
 	w.meet(f, atClock, now.Format(time.TimeOnly), stalls)
 	stall := w.stall(f, f.name+" at the clock", f.looks)
-	if w.plan.again && f.claimed {
+	if w.plan.outlasts && f.claimed {
 		w.leftBehind(f, stall)
 	}
 	f.atClock = true
@@ -49,9 +49,9 @@ func (f *fiber) hasRead(now time.Time) {
 // claim and its send and in those who look after a claim.
 func (w *world) stopsAtClock(f *fiber) float64 {
 	switch {
-	case w.plan.again && f.claimed:
+	case w.plan.outlasts && f.claimed:
 		return 0.1
-	case f.lingers:
+	case w.plan.outlasts && f.lingers:
 		return 0.05
 	case f.claimed:
 		return w.plan.trouble / 2

@@ -171,7 +171,7 @@ func (w *world) delay(f *fiber, at place, what string, fault Fault) time.Duratio
 // stall is how long a process stands still. One that has a claim, or looks after one, often does so until the claim is
 // over, or the invoice has expired.
 func (w *world) stall(f *fiber, name string, n int) time.Duration {
-	if w.plan.again && (f.claimed || f.lingers) && w.chance.happens(0.5, name+" for as long as matters", n) {
+	if w.plan.outlasts && (f.claimed || f.lingers) && w.chance.happens(0.5, name+" for as long as matters", n) {
 		return w.chance.between(90*time.Second, 12*time.Minute, name+" stall", n)
 	}
 	if w.chance.happens(0.3, name+" long stall", n) {

@@ -23,6 +23,7 @@ type plan struct {
 	territories []rental
 	aim         *aim // nil: none
 	again       bool // what failed is withdrawn again
+	outlasts    bool // and payments of it, and those who look after them, last longer than claims and invoices
 }
 
 // person is a user. The first one stands for the anonymous.
