@@ -456,7 +456,7 @@ func refusalOf(reason string) *paidaction.Error {
 	case reason == string(wrap.NotHeld) || reason == string(wrap.BlocksShort):
 		return heldTooLong
 	case reason == string(errCrowded.Code):
-		return paidaction.Errorf(paidaction.CodePaymentFailed, "Too many payments are under way. The money is back.")
+		return paidaction.Errorf(paidaction.CodePaymentFailed, "Too many payments are under way. You get the money back.")
 	}
 	return paidaction.Errorf(paidaction.CodePaymentFailed, "The receiver could not be reached. You get the money back.")
 }

@@ -13,7 +13,7 @@ import (
 func TestNobodyIsToldThatMoneyIsBackBeforeItIs(t *testing.T) {
 	t.Parallel()
 	told := []*paidaction.Error{relay.Unsent}
-	for _, reason := range []string{"", string(paidaction.ReasonIncorrectDetails), string(wrap.NotHeld), string(wrap.BlocksShort)} {
+	for _, reason := range []string{"", "CROWDED", string(paidaction.ReasonIncorrectDetails), string(wrap.NotHeld), string(wrap.BlocksShort)} {
 		told = append(told, relay.RefusalOf(reason))
 	}
 	for _, refusal := range told {
