@@ -118,10 +118,7 @@ func RevokeKey(ctx context.Context, pool *pgxpool.Pool, which string, now time.T
 			return fmt.Errorf("revoke a key: %w", err)
 		}
 		found = true
-		if err := q.RefuseAgainOf(ctx, db.RefuseAgainOfParams{PayerID: owner, At: now}); err != nil {
-			return fmt.Errorf("refuse further attempts of its owner's payments: %w", err)
-		}
-		return nil
+		return paidaction.RefuseAgainOf(ctx, q, owner, now)
 	})
 	return found && err == nil, err
 }

@@ -31,6 +31,9 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 			if previous, err = e.lockRetryable(ctx, q, a.previous, tx.Now); err != nil {
 				return err
 			}
+			if a.unasked && previous.AgainRefusedAt != nil { // since Again looked (RefuseAgainOf)
+				return Errorf(CodeNotRetryable, "No further attempt is prepared.")
+			}
 		}
 		var hides func(context.Context) (bool, error)
 		if m.hasInvoice() {

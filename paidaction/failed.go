@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -62,6 +63,16 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 	return e.AfterFailed(ctx, id)
 }
 
+// RefuseAgainOf has nothing tried again without being asked for of what a payer has on its way to receivers' wallets.
+// When its transaction is committed, none of these attempts is begun any more.
+func RefuseAgainOf(ctx context.Context, q *db.Queries, payer int64, now time.Time) error {
+	err := q.RefuseAgainOf(ctx, db.RefuseAgainOfParams{PayerID: payer, At: now, Since: now.Add(-retryWindow)})
+	if err != nil {
+		return fmt.Errorf("refuse further attempts of what user %d pays for: %w", payer, err)
+	}
+	return nil
+}
+
 // prepare begins the attempt that follows a failed one.
 func (e *Engine) prepare(ctx context.Context, failed *PaidAction) error {
 	was, err := db.New(e.Pool).WrappedFor(ctx, failed.ID)
@@ -71,7 +82,7 @@ func (e *Engine) prepare(ctx context.Context, failed *PaidAction) error {
 	end, few := e.preparing.begin(was.ReceiverID)
 	defer end()
 	a := &attempt{def: e.actions[failed.Kind], args: failed.Args, payer: failed.Payer, client: failed.client, number: int16(failed.Attempt) + 1,
-		previous: failed.ID, genesis: &failed.Genesis, turn: unordered{}, proof: proof{proved: failed.proved}, chosen: was.Chosen, indirect: !few}
+		previous: failed.ID, genesis: &failed.Genesis, turn: unordered{}, proof: proof{proved: failed.proved}, chosen: was.Chosen, indirect: !few, unasked: true}
 	_, err = e.walk(ctx, a, "")
 	return err
 }

@@ -185,6 +185,7 @@ type attempt struct {
 	proof    proof
 	chosen   bool // the payer chose the method, of this attempt or of the one that it follows automatically
 	indirect bool // no receiver's wallet is asked
+	unasked  bool // it follows a failed one automatically (Again)
 }
 
 // agreed refuses a price above what the payer agreed to.

@@ -1,11 +1,15 @@
 package relay_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -58,6 +62,42 @@ func TestAReceiverWhoseWalletsHangHoldsUpNoOthersAttempts(t *testing.T) {
 			t.Errorf("the next attempt of the %dth is paid by %s, want %s", i+1, next.Method, want)
 		}
 	}
+}
+
+// Once it is said that nothing of a payer is tried again unasked, nothing is, also by a process that had looked before.
+func TestNothingIsTriedAgainByWhoLookedBeforeItWasRefused(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	b.payer = b.User("poor", 0, 0)
+	stop := b.Run(b.Relay)
+	pa := b.Pay(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, "")
+	b.pay(pa)
+	b.Await(pa.ID, paidaction.Failed)
+	stop()
+	b.Fund(b.payer, 1_000_000, 0)
+	tx, err := b.Pool.Begin(b.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := db.New(tx)
+	if _, err := q.LockAction(b.Ctx, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	tried := make(chan error, 1)
+	go func() { tried <- b.Engine.Again(b.Ctx, pa.ID) }()
+	b.AwaitBlocked(1)
+	if err := errors.Join(paidaction.RefuseAgainOf(b.Ctx, q, b.payer, b.Clock.Now()), tx.Commit(b.Ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-tried; err != nil {
+		t.Fatal(err)
+	}
+	b.WantState(pa.ID, paidaction.Failed)
+	b.WantBalance(ledger.UserCredits(b.payer), 1_000_000)
+	if n := b.Count(`SELECT count(*) FROM notification WHERE kind = 'PAYMENT_FAILED' AND user_id = $1`, b.payer); n != 1 {
+		t.Errorf("the payer was told %d times", n)
+	}
+	b.wantSound()
 }
 
 // Spec 01 §1.7: the server prepares attempts by itself up to the third, also where further wallets are left. Then the

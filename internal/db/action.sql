@@ -149,7 +149,8 @@ UPDATE paid_action SET again_refused_at = @at WHERE id = @id AND state::text = '
 -- Locked in the order of their ids, as groups of steps lock them.
 WITH locked AS (
     SELECT id FROM paid_action WHERE payer_id = @payer_id::bigint AND flow = 'WRAPPED' AND again_refused_at IS NULL
-        AND (state NOT IN ('PAID', 'FAILED', 'RETRYING') OR state = 'FAILED' AND failure_code = 'PAYMENT_FAILED')
+        AND (state NOT IN ('PAID', 'FAILED', 'RETRYING')
+            OR state = 'FAILED' AND failure_code = 'PAYMENT_FAILED' AND changed_at > @since::timestamptz)
     ORDER BY id FOR NO KEY UPDATE
 )
 UPDATE paid_action SET again_refused_at = @at::timestamptz WHERE id = ANY (ARRAY(SELECT locked.id FROM locked));

@@ -1356,7 +1356,8 @@ func (q *Queries) RefuseAgain(ctx context.Context, arg RefuseAgainParams) error 
 const refuseAgainOf = `-- name: RefuseAgainOf :exec
 WITH locked AS (
     SELECT id FROM paid_action WHERE payer_id = $2::bigint AND flow = 'WRAPPED' AND again_refused_at IS NULL
-        AND (state NOT IN ('PAID', 'FAILED', 'RETRYING') OR state = 'FAILED' AND failure_code = 'PAYMENT_FAILED')
+        AND (state NOT IN ('PAID', 'FAILED', 'RETRYING')
+            OR state = 'FAILED' AND failure_code = 'PAYMENT_FAILED' AND changed_at > $3::timestamptz)
     ORDER BY id FOR NO KEY UPDATE
 )
 UPDATE paid_action SET again_refused_at = $1::timestamptz WHERE id = ANY (ARRAY(SELECT locked.id FROM locked))
@@ -1365,12 +1366,13 @@ UPDATE paid_action SET again_refused_at = $1::timestamptz WHERE id = ANY (ARRAY(
 type RefuseAgainOfParams struct {
 	At      time.Time
 	PayerID int64
+	Since   time.Time
 }
 
 // What somebody has under way to receivers' wallets, or has just failed, gets no next attempt without being asked for.
 // Locked in the order of their ids, as groups of steps lock them.
 func (q *Queries) RefuseAgainOf(ctx context.Context, arg RefuseAgainOfParams) error {
-	_, err := q.db.Exec(ctx, refuseAgainOf, arg.At, arg.PayerID)
+	_, err := q.db.Exec(ctx, refuseAgainOf, arg.At, arg.PayerID, arg.Since)
 	return err
 }
 
