@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// ErrEncoding means that a database was made with an encoding that does not hold every text, as createdb does where PostgreSQL was installed without a
-// locale. A letter that is no ASCII would be refused there, or be counted as several.
+// ErrEncoding means that a database was made with an encoding that does not hold every text, as createdb does where
+// PostgreSQL was installed without a locale. A letter that is no ASCII would be refused there, or be counted as several.
 var ErrEncoding = errors.New("the database is not in UTF-8")
 
 // Encoding is [ErrEncoding] unless the database of this connection is in UTF-8. A pooler may not say what it is in.

@@ -1,6 +1,7 @@
 package migrations
 
-// firstKept is the first migration that keeps what people have paid for, and the books, when it is taken back. Those before it made the tables for them.
+// firstKept is the first migration that keeps what people have paid for, and the books, when it is taken back. Those
+// before it made the tables for them.
 const firstKept = 36
 
 // DownKeepsMoney reports whether [Down] from this version keeps what people have paid for, and the books.

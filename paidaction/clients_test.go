@@ -11,19 +11,25 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
+// withConnections has the engine do with so many database connections.
+func withConnections(w *enginetest.World, most int32) {
+	w.Helper()
+	config := w.Pool.Config()
+	config.MaxConns = most
+	pool, err := pgxpool.NewWithConfig(w.Ctx, config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(pool.Close)
+	w.Engine.Pool = pool
+}
+
 // However many anonymous payers behind one address ask at once, one of them has a database connection to begin with:
 // others pay meanwhile, and so do the anonymous behind other addresses.
 func TestAnAddressTakesOneConnection(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
-	config := w.Pool.Config()
-	config.MaxConns = 4
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	w.Engine.Pool = pool
+	withConnections(w, 4)
 	from := func(address string) paidaction.Request {
 		r := donation(0, 10, "")
 		r.Caller.Client = address
@@ -78,14 +84,7 @@ func TestAnAddressTakesOneConnection(t *testing.T) {
 func TestAPayerTakesTwoConnections(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
-	config := w.Pool.Config()
-	config.MaxConns = 4
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	w.Engine.Pool = pool
+	withConnections(w, 4)
 	busy, other := w.User("busy", 1000*sat, 0), w.User("other", 1000*sat, 0)
 	slow, err := w.Pool.Begin(w.Ctx)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
-// What a payer is told is stored when the payment to the receiver is given up. The money goes back after that, and later if their node is away.
+// What a payer is told is stored when the payment to the receiver is given up. The money goes back after that, and
+// later if their node is away.
 func TestNobodyIsToldThatMoneyIsBackBeforeItIs(t *testing.T) {
 	t.Parallel()
 	told := []*paidaction.Error{relay.Unsent}
