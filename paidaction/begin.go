@@ -24,6 +24,9 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 	tx := &Tx{}
 	var result json.RawMessage
 	err = e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) (err error) {
+		if err := e.MayBegin(); err != nil {
+			return err
+		}
 		tx = &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: e.now(), Payout: p.payout, source: m.source(a.payer),
 			proof: a.proof}
 		var previous db.PaidAction

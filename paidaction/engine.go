@@ -132,6 +132,9 @@ type Config struct {
 	// ConfirmClock, if set, says why Now is not to be believed that an invoice's time is over, or that of its node to
 	// issue it. By a clock that is ahead every invoice would be cancelled before it can be paid.
 	ConfirmClock func(ctx context.Context) error
+	// MayBegin, if set, says why nothing new may be begun now, in an error for callers. It is asked once a transaction
+	// has its connection, which may be the first to a server that has taken over.
+	MayBegin func() error
 }
 
 // Engine performs paid actions. It is safe for concurrent use, and any number of engines may work on one database. Pay
@@ -168,6 +171,9 @@ func New(c Config) (*Engine, error) {
 	}
 	if c.ConfirmClock == nil {
 		c.ConfirmClock = func(context.Context) error { return nil }
+	}
+	if c.MayBegin == nil {
+		c.MayBegin = func() error { return nil }
 	}
 	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Hooks.Beside == nil {

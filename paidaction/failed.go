@@ -49,9 +49,9 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 	}
 	if e.WillRetry(pa) {
 		err := e.prepare(ctx, pa)
-		// An unavailable node may be back in a moment. WillRetry bounds how long we hope for that.
+		// An unavailable node, or whatever passes, may be back in a moment. WillRetry bounds how long we hope for that.
 		refusal, ok := AsRefusal(err)
-		if !ok || refusal.Code == CodeLightningUnavailable {
+		if !ok || refusal.Code == CodeLightningUnavailable || refusal.Code == CodeTryAgain {
 			return err
 		}
 		e.Log.InfoContext(ctx, "no further attempt is prepared", "action", id, "reason", refusal)

@@ -103,6 +103,9 @@ func (e *Engine) payTogether(ctx context.Context, def Definition, method Method,
 		return cmp.Or(cmp.Compare(*x.payer, *y.payer), cmp.Compare(x.keyOf(), y.keyOf()))
 	})
 	return e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) error {
+		if err := e.MayBegin(); err != nil {
+			return err
+		}
 		now := e.now()
 		for _, m := range members {
 			m.result, m.err, m.typed = nil, nil, nil

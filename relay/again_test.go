@@ -100,6 +100,28 @@ func TestNothingIsTriedAgainByWhoLookedBeforeItWasRefused(t *testing.T) {
 	b.wantSound()
 }
 
+// What only passes, as that nothing new is begun after a restore of the database, is no answer: it is asked again.
+func TestWhatPassesDoesNotEndTheAttempts(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	stop := b.Run(b.Relay)
+	pa := b.zap()
+	b.pay(pa)
+	b.Await(pa.ID, paidaction.Failed)
+	stop()
+	passes := paidaction.Errorf(paidaction.CodeTryAgain, "Not now.")
+	b.Engine.MayBegin = func() error { return passes }
+	if err := b.Engine.Again(b.Ctx, pa.ID); !errors.Is(err, passes) {
+		t.Errorf("error %v", err)
+	}
+	b.WantState(pa.ID, paidaction.Failed)
+	b.Engine.MayBegin = func() error { return nil }
+	if err := b.Engine.Again(b.Ctx, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.WantState(pa.ID, paidaction.Retrying)
+}
+
 // Spec 01 §1.7: the server prepares attempts by itself up to the third, also where further wallets are left. Then the
 // payer is told, once, and may try again.
 func TestThreeAttemptsArePreparedInAll(t *testing.T) {

@@ -26,10 +26,14 @@ type possession struct {
 	paid bool // the node knows its preimage
 }
 
+// errSilent says that the database may lack claims, and that a node that could have the payment has not answered.
+var errSilent = errors.New("the timeline of the database is not accepted, and a node that could have the payment does not say whether it does")
+
 // whoHas asks every sending node, except the one named in but, whether it has a payment. It returns one that does; if
 // any has paid it, one of those. A node that does not answer within askOthers is passed over, as it is when an invoice
-// is accepted. answered is how many did answer.
-func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (has possession, answered int) {
+// is accepted. answered is how many did answer. While the database may lack claims, nobody is passed over: it returns
+// errSilent, unless a node that did answer has the payment.
+func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (has possession, answered int, err error) {
 	limited, cancel := context.WithTimeout(ctx, askOthers)
 	defer cancel()
 	names := slices.DeleteFunc(slices.Clone(r.Nodes.Names()), func(n string) bool { return n == but })
@@ -59,7 +63,10 @@ func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (ha
 		}
 		answered++
 	}
-	return has, answered
+	if has.name == "" && answered < len(names) && r.Doubted() {
+		err = errSilent
+	}
+	return has, answered, err
 }
 
 // leave ends a claim under which nothing was sent, in favour of the node that has the payment. If an earlier claim may

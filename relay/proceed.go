@@ -84,8 +84,10 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		r.lookAgain()
 		return paidaction.Outcome{}, unsure
 	}
-	has, answered := r.whoHas(ctx, row, "")
+	has, answered, err := r.whoHas(ctx, row, "")
 	switch {
+	case err != nil:
+		return paidaction.Outcome{}, err
 	case has.name != "":
 		return paidaction.Outcome{}, r.leaveTo(ctx, row, paidaction.StageIncoming, nil, "", "", has.name)
 	case answered == 0:
@@ -395,7 +397,10 @@ func (r *Relay) sendAgain(ctx context.Context, row db.RelayPayment, attempt db.R
 // ended ends a claim whose payment the node gave up or never sent. If another node has the payment, it goes on there.
 // If the first node was at fault and time is left, another one may try. Otherwise the payment is given up for good.
 func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.RelayAttempt, outcome, reason string) (paidaction.Outcome, error) {
-	if has, _ := r.whoHas(ctx, row, attempt.Node); has.name != "" {
+	switch has, _, err := r.whoHas(ctx, row, attempt.Node); {
+	case err != nil:
+		return paidaction.Outcome{}, err
+	case has.name != "":
 		return paidaction.Outcome{}, r.leaveTo(ctx, row, paidaction.StageInWork, &attempt, outcome, reason, has.name)
 	}
 	expired, _ := r.passed(ctx, row.ExpiresAt) // not by a clock that is not confirmed: another node refuses what has

@@ -141,6 +141,10 @@ type Config struct {
 	// ConfirmClock, if set, says why Now is not to be believed that the time of a payment is over (paidaction.Config).
 	ConfirmClock func(ctx context.Context) error
 
+	// Doubted, if set, reports whether the database may lack claims: then nothing is sent, and nothing given up, while a
+	// node that could have the payment is silent.
+	Doubted func() bool
+
 	Random  io.Reader    // default crypto/rand
 	Log     *slog.Logger // default slog.Default()
 	Metrics *Metrics     // default: registered nowhere
@@ -194,6 +198,9 @@ func New(c Config) (*Relay, error) {
 	}
 	if c.ConfirmClock == nil {
 		c.ConfirmClock = func(context.Context) error { return nil }
+	}
+	if c.Doubted == nil {
+		c.Doubted = func() bool { return false }
 	}
 	if c.Monotonic == nil {
 		c.Monotonic = time.Now

@@ -51,12 +51,12 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 	asking, done := context.WithTimeout(ctx, left) // a hanging node must not keep the place for ever
 	var request paidaction.PaymentRequest
 	var before paidaction.PaymentUpdate
-	var unfit, err error
+	var unfit, err, silent error
 	var elsewhere possession
 	_ = r.together(
 		func() error { request, unfit = r.prepare(asking, c); return nil },
 		func() error { before, err = r.present(asking, c.node, hashOf(c.row)); return nil },
-		func() error { elsewhere, _ = r.whoHas(asking, c.row, c.attempt.Node); return nil })
+		func() error { elsewhere, _, silent = r.whoHas(asking, c.row, c.attempt.Node); return nil })
 	done()
 	switch {
 	case err == nil && before.State != paidaction.PaymentFailed:
@@ -69,6 +69,8 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 	case err != nil && !errors.Is(err, paidaction.ErrPaymentNotFound):
 		// It may have it. So nothing is given up, even if a rule says that nothing may be sent.
 		return r.notSent(ctx, c, err), false
+	case silent != nil:
+		return r.notSent(ctx, c, silent), false
 	case unfit != nil:
 		return r.notSent(ctx, c, unfit), false
 	}
@@ -246,7 +248,7 @@ func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
 	switch {
 	case refused:
 		return ThePayment
-	case stopping, errors.Is(cause, errElsewhere), errors.Is(cause, errTooLate), errors.Is(cause, errBehind): // passes soon; happens at each block
+	case stopping, errors.Is(cause, errElsewhere), errors.Is(cause, errSilent), errors.Is(cause, errTooLate), errors.Is(cause, errBehind): // passes soon; happens at each block
 		return Nobody
 	}
 	return TheNode

@@ -28,6 +28,7 @@ func openPool(ctx context.Context, e *environment) (*pgxpool.Pool, error) {
 	parameters := e.config.Bounds.Parameters()
 	maps.Copy(parameters, planned)
 	e.failures = newFailures()
+	e.timeline.Log, e.timeline.FailsOver = e.log, e.config.DatabaseFailsOver
 	pool, err := connect(ctx, e, parameters)
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == "08P01" {
@@ -53,6 +54,7 @@ func connect(ctx context.Context, e *environment, parameters map[string]int64) (
 		settings.ConnConfig.Tracer = tracer
 	}
 	e.failures.watch(&settings.ConnConfig.Config)
+	settings.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return e.timeline.Look(ctx, conn) }
 	given := settings.ConnConfig.RuntimeParams
 	given["application_name"] = "holdfast"
 	for name, ms := range parameters {

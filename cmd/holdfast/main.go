@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/config"
+	"github.com/a-seed-a7aed72f/holdfast/internal/timeline"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -43,6 +44,7 @@ type cli struct {
 	Nodes    nodesCommand    `cmd:"" help:"Inspect the Lightning nodes, and choose which of them get payments."`
 	Users    usersCommand    `cmd:"" help:"Make users, and revoke their API keys."`
 	Relay    relayCommand    `cmd:"" help:"Inspect outgoing payments, and requeue failed ones."`
+	Timeline timelineCommand `cmd:"" help:"List the histories from which the database went on after a restore or a fail-over, and accept the latest."`
 	Webhooks webhooksCommand `cmd:"" help:"Manage the operator's webhooks, which are told of everybody's actions."`
 	Settings configCommand   `cmd:"" name:"config" help:"Inspect the settings."`
 
@@ -61,7 +63,8 @@ type environment struct {
 	tracesTo string               // an address; empty: no traces
 	traces   trace.TracerProvider // nil: no traces
 
-	failures failures // of the database, as its pool hears of them
+	failures failures       // of the database, as its pool hears of them
+	timeline timeline.Watch // of the database
 }
 
 func main() {

@@ -111,7 +111,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 			s.close()
 		}
 	}()
-	s.registry.MustRegister(e.failures, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.registry.MustRegister(e.failures, e.doubts(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if err := s.sameSecret(ctx); err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (s *service) newEngine(jobs *worker.Queue, hooks paidaction.Hooks) (*paidac
 	hooks.Changed = s.feed.Changed
 	return paidaction.New(paidaction.Config{
 		Pool: s.pool, Nodes: s.nodes, Relay: s.outgoing(), Jobs: jobs, Turns: s.turns(), Actions: community.Actions(c.Prices.Community()),
-		AfterFailed: community.AfterFailed, ConfirmClock: s.clockConfirmed, Secret: c.Key(), Log: s.log, Hooks: hooks,
+		AfterFailed: community.AfterFailed, ConfirmClock: s.clockConfirmed, MayBegin: s.mayBegin, Secret: c.Key(), Log: s.log, Hooks: hooks,
 		Settings: paidaction.Settings{
 			InvoiceExpiry: c.InvoiceExpiry, CLTVDelta: c.CLTVDelta, HoldExpiryDelta: c.HoldExpiryDelta,
 			SafetyBlocks: c.SafetyBlocks, MaxPending: c.MaxPending, MaxWalletPending: c.Relay.MaxPending,
@@ -271,6 +271,7 @@ func (s *service) run(ctx context.Context) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.feed.Run(ctx) })
+	group.Go(func() error { return s.watchTimeline(ctx) })
 	for _, client := range s.clients {
 		group.Go(func() error { return s.checkNode(ctx, client) })
 	}

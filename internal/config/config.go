@@ -25,6 +25,8 @@ type Config struct {
 	DatabasePool int32    `help:"Most database connections of this process." default:"24"`
 	Bounds       Bounds   `embed:"" prefix:"database-"`
 
+	DatabaseFailsOver bool `help:"What takes over from PostgreSQL has all that was committed: go on after a fail-over, without holdfast timeline accept. Only where every copy that may take over is synchronous."`
+
 	Listen      string   `help:"Address of the API, /healthz, /readyz and /metrics." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
 	Roles       []string `help:"What this process does: one or more of api, worker, listener." enum:"api,worker,listener" default:"api,worker,listener"`
 	Development bool     `help:"Development mode: anybody can sign up, and without a secret a publicly known one is used. Never on mainnet."`

@@ -311,6 +311,12 @@ type TerritoryTransfer struct {
 	At        time.Time
 }
 
+type Timeline struct {
+	Name       string
+	MetAt      time.Time
+	AcceptedAt *time.Time
+}
+
 type Upload struct {
 	ID          int64
 	Token       string

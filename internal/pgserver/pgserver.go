@@ -34,6 +34,10 @@ type Options struct {
 	// told.
 	Dir string
 
+	// Follows makes the data a copy of this running server's, which follows it until it is promoted. It keeps up by
+	// itself, but nobody waits for it.
+	Follows *Server
+
 	// Volatile gives up durability for speed: a crash of the machine may ruin the data. The end of the server alone,
 	// however violent, does not.
 	Volatile bool
@@ -92,7 +96,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{options: options, bin: bin, dir: dir, user: user, claim: claim}
-	s.password, err = initialise(ctx, bin, dir, user, options.Volatile)
+	s.password, err = initialise(ctx, bin, dir, user, options)
 	if err == nil {
 		err = s.startOnFreePort(ctx)
 	}

@@ -1,0 +1,27 @@
+-- name: ServerTimeline :one
+-- name is empty on a copy that only follows.
+SELECT here.name, (known.name IS NOT NULL)::boolean AS met, (known.accepted_at IS NOT NULL)::boolean AS accepted
+FROM (SELECT coalesce(server_timeline(), '')::text AS name) here LEFT JOIN timeline known ON known.name = here.name;
+
+-- name: LockTimelines :exec
+-- Until the transaction ends nobody else meets a timeline.
+LOCK TABLE timeline IN SHARE ROW EXCLUSIVE MODE;
+
+-- name: Timelines :many
+-- In the order in which they were met.
+SELECT * FROM timeline ORDER BY met_at, name;
+
+-- name: MeetTimeline :exec
+-- accept: it is accepted at once.
+INSERT INTO timeline (name, met_at, accepted_at)
+VALUES (server_timeline(), clock_timestamp(), CASE WHEN @accept::boolean THEN clock_timestamp() END);
+
+-- name: AcceptTimeline :exec
+UPDATE timeline SET accepted_at = clock_timestamp() WHERE name = server_timeline() AND accepted_at IS NULL;
+
+-- name: DoubtTimeline :exec
+UPDATE timeline SET accepted_at = NULL WHERE name = server_timeline();
+
+-- name: SkipNumbers :exec
+-- It takes effect at once, and is not undone with the transaction.
+SELECT skip_numbers(@numbers::bigint);

@@ -1,0 +1,173 @@
+// Package timeline notices that the database goes on from another history than before: it was restored, or a copy took
+// over. What was committed last may be missing, and the world knows of it: payments that were made, secrets that were
+// given. So numbers are skipped before any is given, and the process is told to begin nothing new until an operator has
+// accepted that history. Begin with Watch.
+package timeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+// numbers is how many numbers of each sequence are skipped: more than can have been given since what was restored.
+const numbers = 1_000_000
+
+// Watch is what a process knows of the history that its database writes. It is safe for concurrent use.
+type Watch struct {
+	// FailsOver accepts a history by itself if only the timeline is another: where a copy can take over only if it has
+	// all that was committed.
+	FailsOver bool
+	Log       *slog.Logger
+
+	doubted atomic.Pointer[string] // nil: none
+	blind   atomic.Bool            // it was said that the server does not tell
+}
+
+// Database is a connection, or a pool.
+type Database interface {
+	db.DBTX
+	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
+}
+
+// Doubted reports whether this process has met a history that no operator has accepted.
+func (w *Watch) Doubted() bool { return w.doubted.Load() != nil }
+
+// Look asks which history the database writes. One that was never met is noted, once its numbers are skipped. Called on
+// every new connection before its first use, it comes before anything that could be done there: no connection outlives a
+// fail-over, but to a pooler. A server that cannot tell is not doubted.
+func (w *Watch) Look(ctx context.Context, on Database) error {
+	here, err := db.New(on).ServerTimeline(ctx)
+	var refused *pgconn.PgError
+	switch {
+	case errors.As(err, &refused) && mute(refused.Code):
+		if !w.blind.Swap(true) {
+			w.Log.WarnContext(ctx, "the database does not say whether it was restored, or another has taken over: read docs/production.md before either", "error", err)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("ask which timeline the database is on: %w", err)
+	case here.Name == "": // it takes no writes
+		return nil
+	case !here.Met:
+		if here, err = w.meet(ctx, on); err != nil {
+			return fmt.Errorf("note the timeline %s: %w", here.Name, err)
+		}
+	}
+	w.heard(ctx, here)
+	return nil
+}
+
+// mute reports whether an error says that this server has no such function or table, or does not let us ask. A schema
+// that lacks them is refused elsewhere.
+func mute(code string) bool {
+	switch code {
+	case "42883", "42P01", "42501", "0A000": // undefined_function, undefined_table, insufficient_privilege, feature_not_supported
+		return true
+	}
+	return false
+}
+
+// meet notes the history, unless another process was faster. The first of all is accepted.
+func (w *Watch) meet(ctx context.Context, on Database) (here db.ServerTimelineRow, err error) {
+	err = pgx.BeginTxFunc(ctx, on, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		q := db.New(tx)
+		if err := q.LockTimelines(ctx); err != nil {
+			return err
+		}
+		if here, err = q.ServerTimeline(ctx); err != nil || here.Met {
+			return err
+		}
+		known, err := q.Timelines(ctx)
+		if err != nil {
+			return err
+		}
+		here.Met, here.Accepted = true, len(known) == 0
+		if n := len(known); n > 0 {
+			last := known[n-1]
+			here.Accepted = w.FailsOver && last.AcceptedAt != nil && database(last.Name) == database(here.Name)
+			if err := q.SkipNumbers(ctx, numbers); err != nil {
+				return err
+			}
+		}
+		return q.MeetTimeline(ctx, here.Accepted)
+	})
+	return here, err
+}
+
+// database is the part of a history's name that a fail-over leaves as it is.
+func database(name string) string { return name[:strings.LastIndex(name, "/")+1] }
+
+// heard takes note of what the database said. A doubt ends only once that very history is accepted: during a fail-over
+// an old connection may still lead to the server of before.
+func (w *Watch) heard(ctx context.Context, here db.ServerTimelineRow) {
+	before := w.doubted.Load()
+	switch {
+	case !here.Accepted && (before == nil || *before != here.Name):
+		w.doubted.Store(&here.Name)
+		w.Log.ErrorContext(ctx, "the database was restored, or another has taken over: nothing new is begun until somebody has reconciled, and run holdfast timeline accept (docs/production.md)", "timeline", here.Name)
+	case here.Accepted && before != nil && *before == here.Name && w.doubted.CompareAndSwap(before, nil):
+		w.Log.InfoContext(ctx, "the timeline of the database was accepted: everything goes on", "timeline", here.Name)
+	}
+}
+
+// Known is a history from which the service went on.
+type Known struct {
+	Name     string     `json:"name"` // cluster, database and timeline
+	Here     bool       `json:"here"` // the database writes it now
+	Met      time.Time  `json:"met_at"`
+	Accepted *time.Time `json:"accepted_at"` // null: nothing new is begun on it
+}
+
+// List returns all histories, in the order in which they were met.
+func List(ctx context.Context, on Database) ([]Known, error) {
+	q := db.New(on)
+	here, err := q.ServerTimeline(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask which timeline the database is on: %w", err)
+	}
+	rows, err := q.Timelines(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list timelines: %w", err)
+	}
+	list := make([]Known, len(rows))
+	for i, row := range rows {
+		list[i] = Known{Name: row.Name, Here: row.Name == here.Name, Met: row.MetAt, Accepted: row.AcceptedAt}
+	}
+	return list, nil
+}
+
+// Accept lets what is new be begun on the history that the database writes now.
+func Accept(ctx context.Context, on Database) error {
+	if err := db.New(on).AcceptTimeline(ctx); err != nil {
+		return fmt.Errorf("accept the timeline: %w", err)
+	}
+	return nil
+}
+
+// Doubt skips numbers, and has nothing new begun until the history is accepted again. It is for a restore that the
+// server does not show, such as of its files, without recovery.
+func Doubt(ctx context.Context, on Database) error {
+	return pgx.BeginTxFunc(ctx, on, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		q := db.New(tx)
+		if err := q.LockTimelines(ctx); err != nil {
+			return err
+		}
+		if err := q.SkipNumbers(ctx, numbers); err != nil {
+			return fmt.Errorf("skip numbers: %w", err)
+		}
+		if err := q.DoubtTimeline(ctx); err != nil {
+			return fmt.Errorf("doubt the timeline: %w", err)
+		}
+		return nil
+	})
+}

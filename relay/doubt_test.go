@@ -1,0 +1,64 @@
+package relay_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+// While the database may lack claims, nothing is sent, and nothing given up, as long as another node is silent that may
+// have the payment.
+func TestAPaymentWaitsForASilentNodeThatMayHaveIt(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	b.paidByTheSecond(inv.Bolt11)
+	b.Nodes[1].SetAway(true)
+	r := b.NewRelay(func(c *relay.Config) { c.Doubted = func() bool { return true } })
+	if claimed, err := r.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
+		t.Fatalf("claimed by the first node: %t, error %v", claimed, err)
+	}
+	for _, c := range b.Nodes[0].Calls() {
+		if c.Method == simnode.MethodPay {
+			t.Error("the first node sent it as well")
+		}
+	}
+	b.Clock.Advance(2 * time.Hour)
+	if out, err := r.Proceed(b.Ctx, pa.ID); err == nil || out.Failure != nil {
+		t.Errorf("once its invoice has expired: %+v, %v", out, err)
+	}
+	b.AwaitStage(pa.ID, "incoming")
+	b.Nodes[1].SetAway(false)
+	for b.Advance(pa.ID) == paidaction.Moved {
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
+// Nor does the failure at the node that was given it end it.
+func TestAFailedPaymentWaitsForASilentNodeThatMayHaveIt(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	b.paidByTheSecond(inv.Bolt11)
+	b.wallet.Receiver.Change(inv.Hash, simnode.Refuses) // what comes a second time
+	b.Nodes[1].SetAway(true)
+	r := b.NewRelay(func(c *relay.Config) {
+		asked := false // as if the timeline were doubted since it was sent
+		c.Doubted = func() bool { was := asked; asked = true; return was }
+	})
+	if claimed, err := r.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
+		t.Fatalf("claimed by the first node: %t, error %v", claimed, err)
+	}
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.Nodes[1].SetAway(false)
+	for b.Advance(pa.ID) == paidaction.Moved {
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
