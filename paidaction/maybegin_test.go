@@ -25,7 +25,7 @@ func TestNothingNewIsBegun(t *testing.T) {
 			return w.Try(user, community.KindZap, community.ZapArgs{Item: post, Sats: 10}, paidaction.FeeCredit, "a key")
 		},
 		"an invoice": func() (*paidaction.PaidAction, error) {
-			return w.Try(user, community.KindDonate, community.DonateArgs{Sats: 10}, paidaction.Optimistic, "")
+			return w.Try(user, community.KindDonate, community.DonateArgs{Sats: 10}, paidaction.Pessimistic, "")
 		},
 		"sats": func() (*paidaction.PaidAction, error) {
 			return w.Try(user, community.KindDonate, community.DonateArgs{Sats: 10}, paidaction.RewardSats, "")

@@ -32,9 +32,8 @@ func TestAPaymentWaitsForASilentNodeThatMayHaveIt(t *testing.T) {
 	}
 	b.AwaitStage(pa.ID, "incoming")
 	b.Nodes[1].SetAway(false)
-	for b.Advance(pa.ID) == paidaction.Moved {
-	}
-	b.WantState(pa.ID, paidaction.Paid)
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Paid)
 	b.wantPaidOut(inv.Hash, 50_000)
 	b.wantSound()
 }
@@ -56,6 +55,8 @@ func TestAFailedPaymentWaitsForASilentNodeThatMayHaveIt(t *testing.T) {
 	}
 	b.WantState(pa.ID, paidaction.Forwarding)
 	b.Nodes[1].SetAway(false)
+	b.Clock.Advance(time.Minute)
+	b.Advance(pa.ID) // hears of the failure, and finds the second node
 	for b.Advance(pa.ID) == paidaction.Moved {
 	}
 	b.WantState(pa.ID, paidaction.Paid)
