@@ -7,14 +7,15 @@ package db
 
 import (
 	"context"
+	"time"
 )
 
 const acceptTimeline = `-- name: AcceptTimeline :exec
-UPDATE timeline SET accepted_at = clock_timestamp() WHERE name = server_timeline() AND accepted_at IS NULL
+UPDATE timeline SET accepted_at = $1 WHERE name = server_timeline() AND accepted_at IS NULL
 `
 
-func (q *Queries) AcceptTimeline(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, acceptTimeline)
+func (q *Queries) AcceptTimeline(ctx context.Context, at *time.Time) error {
+	_, err := q.db.Exec(ctx, acceptTimeline, at)
 	return err
 }
 
@@ -39,12 +40,17 @@ func (q *Queries) LockTimelines(ctx context.Context) error {
 
 const meetTimeline = `-- name: MeetTimeline :exec
 INSERT INTO timeline (name, met_at, accepted_at)
-VALUES (server_timeline(), clock_timestamp(), CASE WHEN $1::boolean THEN clock_timestamp() END)
+VALUES (server_timeline(), $1, CASE WHEN $2::boolean THEN $1 END)
 `
 
+type MeetTimelineParams struct {
+	At     time.Time
+	Accept bool
+}
+
 // accept: it is accepted at once.
-func (q *Queries) MeetTimeline(ctx context.Context, accept bool) error {
-	_, err := q.db.Exec(ctx, meetTimeline, accept)
+func (q *Queries) MeetTimeline(ctx context.Context, arg MeetTimelineParams) error {
+	_, err := q.db.Exec(ctx, meetTimeline, arg.At, arg.Accept)
 	return err
 }
 

@@ -99,7 +99,7 @@ func (w *Watch) meet(ctx context.Context, on Database) (here db.ServerTimelineRo
 				return err
 			}
 		}
-		return q.MeetTimeline(ctx, here.Accepted)
+		return q.MeetTimeline(ctx, db.MeetTimelineParams{At: time.Now(), Accept: here.Accepted})
 	})
 	return here, err
 }
@@ -148,7 +148,7 @@ func List(ctx context.Context, on Database) ([]Known, error) {
 
 // Accept lets what is new be begun on the history that the database writes now.
 func Accept(ctx context.Context, on Database) error {
-	if err := db.New(on).AcceptTimeline(ctx); err != nil {
+	if err := db.New(on).AcceptTimeline(ctx, new(time.Now())); err != nil {
 		return fmt.Errorf("accept the timeline: %w", err)
 	}
 	return nil
