@@ -14,10 +14,10 @@ SELECT * FROM timeline ORDER BY met_at, name;
 -- name: MeetTimeline :exec
 -- accept: it is accepted at once.
 INSERT INTO timeline (name, met_at, accepted_at)
-VALUES (server_timeline(), @at, CASE WHEN @accept::boolean THEN @at END);
+VALUES (server_timeline(), @at::timestamptz, CASE WHEN @accept::boolean THEN @at::timestamptz END);
 
 -- name: AcceptTimeline :exec
-UPDATE timeline SET accepted_at = @at WHERE name = server_timeline() AND accepted_at IS NULL;
+UPDATE timeline SET accepted_at = @at::timestamptz WHERE name = server_timeline() AND accepted_at IS NULL;
 
 -- name: DoubtTimeline :exec
 UPDATE timeline SET accepted_at = NULL WHERE name = server_timeline();

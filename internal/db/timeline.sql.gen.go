@@ -11,10 +11,10 @@ import (
 )
 
 const acceptTimeline = `-- name: AcceptTimeline :exec
-UPDATE timeline SET accepted_at = $1 WHERE name = server_timeline() AND accepted_at IS NULL
+UPDATE timeline SET accepted_at = $1::timestamptz WHERE name = server_timeline() AND accepted_at IS NULL
 `
 
-func (q *Queries) AcceptTimeline(ctx context.Context, at *time.Time) error {
+func (q *Queries) AcceptTimeline(ctx context.Context, at time.Time) error {
 	_, err := q.db.Exec(ctx, acceptTimeline, at)
 	return err
 }
@@ -40,7 +40,7 @@ func (q *Queries) LockTimelines(ctx context.Context) error {
 
 const meetTimeline = `-- name: MeetTimeline :exec
 INSERT INTO timeline (name, met_at, accepted_at)
-VALUES (server_timeline(), $1, CASE WHEN $2::boolean THEN $1 END)
+VALUES (server_timeline(), $1::timestamptz, CASE WHEN $2::boolean THEN $1::timestamptz END)
 `
 
 type MeetTimelineParams struct {

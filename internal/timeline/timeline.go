@@ -148,7 +148,7 @@ func List(ctx context.Context, on Database) ([]Known, error) {
 
 // Accept lets what is new be begun on the history that the database writes now.
 func Accept(ctx context.Context, on Database) error {
-	if err := db.New(on).AcceptTimeline(ctx, new(time.Now())); err != nil {
+	if err := db.New(on).AcceptTimeline(ctx, time.Now()); err != nil {
 		return fmt.Errorf("accept the timeline: %w", err)
 	}
 	return nil
