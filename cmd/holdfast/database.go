@@ -54,7 +54,7 @@ func connect(ctx context.Context, e *environment, parameters map[string]int64) (
 		settings.ConnConfig.Tracer = tracer
 	}
 	e.failures.watch(&settings.ConnConfig.Config)
-	settings.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return e.timeline.Look(ctx, conn) }
+	e.timeline.Guard(settings)
 	given := settings.ConnConfig.RuntimeParams
 	given["application_name"] = "holdfast"
 	for name, ms := range parameters {

@@ -23,7 +23,10 @@ func TestNobodyPaysAfterARestoreUntilItIsAccepted(t *testing.T) {
 	if answer := buy(); !strings.Contains(answer, "PENDING") {
 		t.Fatalf("before: %s", answer)
 	}
-	metric := func() bool { _, all := s.get("/metrics"); return strings.Contains(all, "\nholdfast_timeline_doubted 1\n") }
+	metric := func() bool {
+		_, all := s.get("/metrics")
+		return strings.Contains(all, "\nholdfast_timeline_doubted 1\n")
+	}
 	if metric() {
 		t.Error("it is doubted from the start")
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/a-seed-a7aed72f/holdfast/internal/config"
 	"github.com/a-seed-a7aed72f/holdfast/internal/turns"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
@@ -20,7 +19,7 @@ func (s *service) openLocker(ctx context.Context) error {
 	if !s.ordered() && !s.config.Sends() {
 		return nil
 	}
-	store, err := openLockStore(ctx, s.config)
+	store, err := openLockStore(ctx, s.environment)
 	if err != nil {
 		return err
 	}
@@ -43,8 +42,8 @@ func (s *service) turns() paidaction.Turns {
 	return turns.New(s.locker)
 }
 
-func openLockStore(ctx context.Context, c *config.Config) (lock.Store, error) {
-	direct := c.Direct()
+func openLockStore(ctx context.Context, e *environment) (lock.Store, error) {
+	c, direct := e.config, e.config.Direct()
 	switch c.Lock.Strategy {
 	case "memory":
 		store, err := postgres.OpenMemory(ctx, string(direct), c.Lock.MaxKeys)
@@ -55,6 +54,6 @@ func openLockStore(ctx context.Context, c *config.Config) (lock.Store, error) {
 	case "redis":
 		return redis.Open(string(c.Lock.RedisURL))
 	default:
-		return postgres.Open(ctx, postgres.Options{DSN: string(c.DatabaseURL), Direct: string(direct)})
+		return postgres.Open(ctx, postgres.Options{DSN: string(c.DatabaseURL), Direct: string(direct), Guard: e.timeline.Guard})
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
@@ -42,10 +43,47 @@ type Database interface {
 // Doubted reports whether this process has met a history that no operator has accepted.
 func (w *Watch) Doubted() bool { return w.doubted.Load() != nil }
 
-// Look asks which history the database writes. One that was never met is noted, once its numbers are skipped. Called on
-// every new connection before its first use, it comes before anything that could be done there: no connection outlives a
-// fail-over, but to a pooler. A server that cannot tell is not doubted.
+// follows marks a connection to a copy that only follows.
+const follows = "holdfast follows"
+
+// Guard has each connection of a pool looked at before its first use, and so before anything that could be done there: no
+// connection outlives the server that it leads to. One to a copy that only follows is looked at before every use, since it
+// lasts when that copy is promoted. A pooler keeps ours, too: so somebody has to Look now and then.
+func (w *Watch) Guard(settings *pgxpool.Config) {
+	then := settings.AfterConnect
+	settings.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if err := w.arrive(ctx, conn); err != nil || then == nil {
+			return err
+		}
+		return then(ctx, conn)
+	}
+	settings.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
+		if _, ok := conn.PgConn().CustomData()[follows]; !ok {
+			return true, nil
+		}
+		err := w.arrive(ctx, conn)
+		return err == nil, err
+	}
+}
+
+func (w *Watch) arrive(ctx context.Context, conn *pgx.Conn) error {
+	writes, err := w.look(ctx, conn)
+	delete(conn.PgConn().CustomData(), follows)
+	if err == nil && !writes {
+		conn.PgConn().CustomData()[follows] = true
+	}
+	return err
+}
+
+// Look asks which history the database writes. One that was never met is noted, once its numbers are skipped. A server
+// that cannot tell is not doubted.
 func (w *Watch) Look(ctx context.Context, on Database) error {
+	_, err := w.look(ctx, on)
+	return err
+}
+
+// look is Look; writes is false on a copy that only follows.
+func (w *Watch) look(ctx context.Context, on Database) (writes bool, err error) {
 	here, err := db.New(on).ServerTimeline(ctx)
 	var refused *pgconn.PgError
 	switch {
@@ -53,18 +91,18 @@ func (w *Watch) Look(ctx context.Context, on Database) error {
 		if !w.blind.Swap(true) {
 			w.Log.WarnContext(ctx, "the database does not say whether it was restored, or another has taken over: read docs/production.md before either", "error", err)
 		}
-		return nil
+		return true, nil
 	case err != nil:
-		return fmt.Errorf("ask which timeline the database is on: %w", err)
-	case here.Name == "": // it takes no writes
-		return nil
+		return false, fmt.Errorf("ask which timeline the database is on: %w", err)
+	case here.Name == "":
+		return false, nil
 	case !here.Met:
 		if here, err = w.meet(ctx, on); err != nil {
-			return fmt.Errorf("note the timeline %s: %w", here.Name, err)
+			return false, fmt.Errorf("note the timeline %s: %w", here.Name, err)
 		}
 	}
 	w.heard(ctx, here)
-	return nil
+	return true, nil
 }
 
 // mute reports whether an error says that this server has no such function or table, or does not let us ask. A schema

@@ -140,10 +140,18 @@ func TestAFailOverIsNoticed(t *testing.T) {
 			lost := given(t, old)
 			here := connect(t, second.DSN("app"))
 			look(t, running, here, false) // it only reads
+			early := watch(t)             // of a process that was led to the copy too early
+			pool := guarded(t, early, second.DSN("app"))
+			if err := pool.Ping(t.Context()); err != nil || early.Doubted() {
+				t.Fatalf("%v, doubted %t", err, early.Doubted())
+			}
 			if _, err := here.Exec(t.Context(), `SELECT pg_promote()`); err != nil {
 				t.Fatal(err)
 			}
 			look(t, running, connect(t, second.DSN("app")), !failsOver)
+			if err := pool.Ping(t.Context()); err != nil || early.Doubted() == failsOver {
+				t.Errorf("on the connection of before: %v, doubted %t", err, early.Doubted())
+			}
 			if next := given(t, here); next <= lost+900_000 {
 				t.Errorf("number %d is given after %d was", next, lost)
 			}
@@ -176,6 +184,23 @@ func server(t *testing.T, options pgserver.Options) *pgserver.Server {
 	return s
 }
 
+// guarded is a pool of one connection.
+func guarded(t *testing.T, w *timeline.Watch, dsn string) *pgxpool.Pool {
+	t.Helper()
+	settings, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings.MaxConns = 1
+	w.Guard(settings)
+	pool, err := pgxpool.NewWithConfig(t.Context(), settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
 func connect(t *testing.T, dsn string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
@@ -185,5 +210,3 @@ func connect(t *testing.T, dsn string) *pgx.Conn {
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }
-
-var _ timeline.Database = (*pgxpool.Pool)(nil)

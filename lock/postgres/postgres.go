@@ -27,6 +27,8 @@ type Options struct {
 	// Connections is the size of the pool (default 4). It is the lock's own, so that a service whose connections all wait for
 	// a lock cannot keep the holder from releasing it.
 	Connections int32
+	// Guard, if set, may change the settings of the pool before it is opened.
+	Guard func(*pgxpool.Config)
 }
 
 // Store implements [lock.Store]. The schema is that of migrations.
@@ -50,6 +52,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	settings.AfterConnect = prepare
 	settings.ConnConfig.RuntimeParams["application_name"] = "holdfast-lock"
 	dbconn.BoundPool(settings, 0) // each call has its own limit
+	if o.Guard != nil {
+		o.Guard(settings)
+	}
 	s := &Store{}
 	if !o.NoListen {
 		direct := o.Direct
