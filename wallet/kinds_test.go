@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -245,6 +246,16 @@ func TestNWCHasSeveralRelays(t *testing.T) {
 	w := newWorld(t)
 	s, _ := newNWC(t, w.mint, "nip44_v2")
 	w.save(w.user(), wallet.NWC{URI: wallet.Secret(strings.Replace(s.URI, "?", "?relay=ws://127.0.0.1:1&", 1))})
+}
+
+// And if the first hangs, the second still has time to answer.
+func TestARelayThatHangsLeavesTimeForTheNext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(hangs.Close)
+	s, _ := newNWC(t, w.mint, "nip44_v2")
+	w.save(w.user(), wallet.NWC{URI: wallet.Secret(strings.Replace(s.URI, "?", "?relay="+strings.Replace(hangs.URL, "http", "ws", 1)+"&", 1))})
 }
 
 // Settings that cannot be are refused before anybody is called.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -45,8 +46,13 @@ func (s NWC) issue(ctx context.Context, w *Wallets, r Request) (invoice, error) 
 		return invoice{}, errBadAnswer
 	}
 	var socket *outside.Socket
-	for _, relay := range c.Relays {
-		if socket, err = w.Outside.Websocket(ctx, relay); err == nil {
+	until, _ := ctx.Deadline() // of one call
+	for i, relay := range c.Relays {
+		// One that hangs leaves their share of the time to those after it.
+		opening, cancel := context.WithTimeout(ctx, time.Until(until)/time.Duration(len(c.Relays)-i))
+		socket, err = w.Outside.Websocket(opening, relay)
+		cancel()
+		if err == nil {
 			break
 		}
 	}
