@@ -88,3 +88,25 @@ func TestAWebhookThatTakesLessThanThereIsToTell(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
+
+// What an owner has delivered again and again has ever more attempts. Of each message the newest are shown: a page of
+// messages with all of them could be more than a process can hold.
+func TestTheNewestAttemptsAreShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 0, 0), newServer(t)
+	id, _ := w.Tell(&alice, s.URL)
+	many, one := w.test(&alice, id), w.test(&alice, id)
+	_, err := w.Pool.Exec(w.Ctx, `INSERT INTO webhook_attempt (message_id, at, ms, code)
+		SELECT $1::bigint, now(), n, 'TIMEOUT' FROM generate_series(1, 200) AS n UNION ALL SELECT $2, now(), 7, 'TIMEOUT'`, many, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := w.log(id)
+	if a := list[1].Attempts; list[1].ID != many || len(a) != 50 || a[0].MS != 151 || a[49].MS != 200 {
+		t.Errorf("of 200 attempts %d are shown", len(a))
+	}
+	if a := list[0].Attempts; len(a) != 1 || a[0].MS != 7 {
+		t.Errorf("of a single attempt: %+v", a)
+	}
+}

@@ -22,14 +22,15 @@ var schedule = []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minut
 
 // What came of an attempt. The names never change their meaning.
 const (
-	CodeDelivered   = "DELIVERED"        // a status of 200 to 299
-	CodeRefused     = "REFUSED"          // any other status, redirects included
-	CodeGone        = "GONE"             // 410: the server wants no more, and the webhook is disabled
-	CodeUnreachable = "UNREACHABLE"      // no connection
-	CodeTimeout     = "TIMEOUT"          // no answer in time
-	CodeCertificate = "CERTIFICATE"      // the server's is not trusted
-	CodeForbidden   = "ADDRESS_REFUSED"  // the address leads where we call nobody
-	CodeTooLarge    = "ANSWER_TOO_LARGE" // more than 64 KiB
+	CodeDelivered   = "DELIVERED"         // a status of 200 to 299
+	CodeRefused     = "REFUSED"           // any other status, redirects included
+	CodeGone        = "GONE"              // 410: the server wants no more, and the webhook is disabled
+	CodeUnreachable = "UNREACHABLE"       // no connection
+	CodeTimeout     = "TIMEOUT"           // no answer in time
+	CodeCertificate = "CERTIFICATE"       // the server's is not trusted
+	CodeForbidden   = "ADDRESS_REFUSED"   // the address leads where we call nobody
+	CodeTooLarge    = "ANSWER_TOO_LARGE"  // before there was a status
+	CodeUnsigned    = "SECRET_UNREADABLE" // our own secret is lost, and with it the webhook's: nothing was sent
 )
 
 // codeOf says why no answer came.
@@ -95,11 +96,12 @@ func (w *Webhooks) call(ctx context.Context, to db.Webhook, m db.MessageToDelive
 		return Attempt{}, 0, fmt.Errorf("write message %d: %w", m.ID, err)
 	}
 	header, err := w.headers(to, m.ID, now, text)
-	if err != nil {
-		return Attempt{}, 0, err
+	if err != nil { // without an end to its attempts it would keep every later action from being archived
+		w.Log.ErrorContext(ctx, "a webhook cannot be told: its secret cannot be opened", "webhook", to.ID, "error", err)
+		return Attempt{At: now, Code: CodeUnsigned}, 0, nil
 	}
 	made = Attempt{At: now, Code: CodeDelivered}
-	answer, err := w.Outside.Do(ctx, outside.Request{URL: to.Url, Header: header, Body: text, Stays: true})
+	answer, err := w.Outside.Do(ctx, outside.Request{URL: to.Url, Header: header, Body: text, Stays: true, StatusOnly: true})
 	if err != nil && ctx.Err() != nil {
 		return Attempt{}, 0, ctx.Err() // this process is stopping; the server is not to blame
 	}
@@ -140,7 +142,7 @@ func retryAfter(answer outside.Answer, now time.Time) time.Duration {
 }
 
 // note stores what came of an attempt, and decides what follows: the next attempt comes no sooner than the server asked
-// for.
+// for, nor does any other message.
 func (w *Webhooks) note(ctx context.Context, m db.MessageToDeliverRow, made Attempt, asked time.Duration) (again time.Duration, err error) {
 	now := w.now()
 	set := db.AttemptMadeParams{ID: m.ID, Before: m.Attempts, Delivered: made.Code == CodeDelivered}
@@ -170,6 +172,11 @@ func (w *Webhooks) note(ctx context.Context, m db.MessageToDeliverRow, made Atte
 		}
 		if err := q.InsertWebhookAttempt(ctx, attempt); err != nil {
 			return fmt.Errorf("write the log: %w", err)
+		}
+		if asked > 0 {
+			if err := q.LeaveWebhookAlone(ctx, db.LeaveWebhookAloneParams{ID: to.ID, Until: now.Add(asked)}); err != nil {
+				return fmt.Errorf("note how long it is left alone: %w", err)
+			}
 		}
 		return w.judge(ctx, q, to, made, now)
 	})

@@ -239,7 +239,7 @@ func (w *Webhooks) addAttempts(ctx context.Context, list []Message) error {
 	for i, m := range list {
 		ids[i] = m.ID
 	}
-	rows, err := db.New(w.Pool).AttemptsOf(ctx, ids)
+	rows, err := db.New(w.Pool).AttemptsOf(ctx, db.AttemptsOfParams{Messages: ids, Most: shownAttempts})
 	if err != nil {
 		return fmt.Errorf("read attempts: %w", err)
 	}

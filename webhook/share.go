@@ -37,6 +37,7 @@ type shares struct {
 	all      int
 	failing  int                 // of all, those to webhooks whose last attempt failed
 	lines    map[int64]time.Time // by owner: when the last of the tries that were set apart is due, as if there were no burst
+	latest   time.Time           // of all times that were told
 }
 
 // line returns how long an owner's next try has to wait for those before it.
@@ -51,8 +52,13 @@ func (s *shares) lineUp(owner int64, now time.Time) time.Duration {
 	if owner == operator {
 		apart = operatorApart
 	}
-	if s.lines == nil {
-		s.lines = map[int64]time.Time{}
+	// If the clock was set back, nobody's turn would come before it is where it was. A time can also be older than the
+	// latest since its caller was slow.
+	if s.lines == nil || now.Before(s.latest.Add(-time.Minute)) {
+		s.lines, s.latest = map[int64]time.Time{}, now
+	}
+	if now.After(s.latest) {
+		s.latest = now
 	}
 	end := s.lines[owner]
 	if end.Before(now) {
@@ -63,8 +69,8 @@ func (s *shares) lineUp(owner int64, now time.Time) time.Duration {
 	return max(end.Sub(now)-ownerBurst*apart, 0)
 }
 
-// take begins a delivery, which give ends. If its owner or its webhook has its full share, it returns how long to wait
-// instead.
+// take begins a delivery, which give ends. If its owner or its webhook has its full share, or its server has asked to be
+// left alone, it returns how long to wait instead.
 func (s *shares) take(to db.Webhook, now time.Time) (wait time.Duration, give func()) {
 	owner := int64(operator)
 	if to.UserID != nil {
@@ -72,6 +78,10 @@ func (s *shares) take(to db.Webhook, now time.Time) (wait time.Duration, give fu
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// A time that nobody can have asked for was written by a clock that was wrong.
+	if until := to.LeftAloneUntil; until != nil && now.Before(*until) && until.Sub(now) <= 2*longest {
+		return max(until.Sub(now), s.lineUp(owner, now)), nil
+	}
 	fails := 0
 	if to.FailingSince != nil {
 		fails = 1

@@ -266,6 +266,24 @@ func TestManyMessagesOfOneOwnerAreSetApart(t *testing.T) {
 	underWay.Wait()
 }
 
+// A clock that was ahead and is right again leaves nobody waiting for what it said: what comes now is due at once.
+func TestAClockThatIsSetBackHoldsUpNoMessage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 0, 0), newServer(t)
+	id, _ := w.Tell(&alice, s.URL)
+	for _, by := range []time.Duration{24 * time.Hour, -24 * time.Hour, time.Second} {
+		w.Clock.Advance(by)
+		w.test(&alice, id)
+		if _, err := w.Queue(w.Ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.Count(`SELECT count(*) FROM test_delivery WHERE due > $1`, w.Clock.Now()); n != 0 {
+			t.Errorf("the clock moved by %s: %d messages are due later", by, n)
+		}
+	}
+}
+
 // With River, in real time: several owners' servers hang, with more messages for each than there are workers. Another
 // owner's is told at once.
 func TestHangingServersDelayNobodyElse(t *testing.T) {

@@ -25,6 +25,8 @@ const (
 	mostFormer = 8                   // how many earlier secrets still sign, at most, after frequent rotations
 	tolerated  = 72 * time.Hour      // how long everything may fail before a webhook is disabled
 	kept       = 30 * 24 * time.Hour // how long a message that has ended stays in the log
+
+	shownAttempts = 50 // of a message, the newest: it has ten, and ten more for each time that its owner has it delivered again
 )
 
 // Jobs stores the jobs that deliver messages, in the transaction that takes them out of the outbox. due says when each

@@ -282,6 +282,9 @@ func TestRetryAfter(t *testing.T) {
 			w.Header().Set("Retry-After", c.said)
 			w.WriteHeader(c.status)
 		})
+		if _, err := w.Enable(w.Ctx, &alice, id, true); err != nil { // its server is left alone no more
+			t.Fatal(err)
+		}
 		m, err := w.Test(w.Ctx, &alice, id)
 		if err != nil {
 			t.Fatal(err)
@@ -293,6 +296,63 @@ func TestRetryAfter(t *testing.T) {
 		if got := w.log(id)[0].NextAttemptAt.Sub(w.Clock.Now()); got < c.want-time.Second || got > c.want+c.want/10 {
 			t.Errorf("%d with %q: tried again after %s, want %s", c.status, c.said, got, c.want)
 		}
+	}
+}
+
+// Whoever asks to be left alone is, with every message: none is sent before, and none has a try less for it. An owner who
+// enables their webhook has all of it sent at once.
+func TestWhoeverAsksToBeLeftAloneGetsNoOtherMessageEither(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s, other := w.User("alice", 0, 0), newServer(t), newServer(t)
+	id, _ := w.Tell(&alice, s.URL)
+	refused := w.test(&alice, id)
+	refuses := func() {
+		t.Helper()
+		s.Answers(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(http.StatusTooManyRequests)
+		})
+		w.Deliver()
+		if n := len(s.Got()); n != 1 {
+			t.Fatalf("%d calls", n)
+		}
+		s.Answers(nil)
+	}
+	refuses()
+	waits := w.test(&alice, id)
+	w.Clock.Advance(time.Hour - time.Second)
+	for range 2 { // one that is taken up again waits on
+		w.Deliver()
+		if again, err := w.Webhooks.Deliver(w.Ctx, waits); err != nil || again < time.Second || again > 1100*time.Millisecond || len(s.Got()) != 0 {
+			t.Errorf("a second before the hour is over, another message is put off by %s, %v", again, err)
+		}
+	}
+	if m := w.log(id)[0]; m.ID != waits || len(m.Attempts) != 0 || m.EndedAt != nil {
+		t.Errorf("what waits: %+v", m)
+	}
+	another, _ := w.Tell(&alice, other.URL)
+	w.test(&alice, another)
+	if w.Deliver(); len(other.Got()) != 1 {
+		t.Error("another server is left alone, too")
+	}
+	w.Clock.Advance(time.Second)
+	if w.Deliver(); len(s.Got()) != 1 || !w.log(id)[0].Delivered {
+		t.Errorf("after an hour: %+v", w.log(id)[0])
+	}
+
+	w.Clock.Advance(10 * time.Minute)
+	if w.Deliver(); len(s.Got()) != 1 || w.log(id)[1].ID != refused || !w.log(id)[1].Delivered {
+		t.Errorf("what was refused: %+v", w.log(id)[1])
+	}
+	w.test(&alice, id)
+	refuses()
+	if _, err := w.Enable(w.Ctx, &alice, id, true); err != nil {
+		t.Fatal(err)
+	}
+	w.test(&alice, id)
+	if w.Deliver(); len(s.Got()) != 1 {
+		t.Error("who is enabled is left alone")
 	}
 }
 
@@ -336,6 +396,34 @@ func TestGone(t *testing.T) {
 	for _, m := range w.log(id) {
 		if m.EndedAt == nil || m.Delivered {
 			t.Errorf("%+v", m)
+		}
+	}
+}
+
+// Of an answer only the status counts, not what comes after it: neither how much, nor whether all of it does.
+func TestOnlyTheStatusOfAnAnswerCounts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 0, 0), newServer(t)
+	id, _ := w.Tell(&alice, s.URL)
+	for what, rest := range map[string]http.HandlerFunc{
+		"a large body": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<20)) },
+		"a body that is cut off": func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		},
+	} {
+		for status, code := range map[int]string{http.StatusOK: webhook.CodeDelivered, http.StatusBadGateway: webhook.CodeRefused} {
+			s.Answers(func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(status)
+				rest(w, r)
+			})
+			if _, err := w.Webhooks.Deliver(w.Ctx, w.test(&alice, id)); err != nil {
+				t.Fatal(err)
+			}
+			if a := w.log(id)[0].Attempts; len(a) != 1 || a[0].Code != code || a[0].Status == nil || *a[0].Status != status {
+				t.Errorf("%d with %s: %+v", status, what, a)
+			}
 		}
 	}
 }
@@ -492,8 +580,57 @@ func TestSecretsAreNeverSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Got()
-	if _, err := w.Webhooks.Deliver(w.Ctx, m.ID); err == nil || len(s.Got()) != 0 {
-		t.Errorf("a secret of another webhook signs: %v", err)
+	if _, err := w.Webhooks.Deliver(w.Ctx, m.ID); err != nil || len(s.Got()) != 0 {
+		t.Errorf("a secret of another webhook signs, %v", err)
+	}
+}
+
+// If the service's secret is lost, a webhook's cannot be opened any more. That is noted as a failed attempt, so that it
+// ends, and its owner is told in the end. A new secret is all that it needs: the earlier ones do not sign any more.
+func TestASecretThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 0, 0), newServer(t)
+	id, _ := w.Tell(&alice, s.URL)
+	for range 3 {
+		if _, _, err := w.Rotate(w.Ctx, &alice, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Pool.Exec(w.Ctx, `UPDATE webhook SET secret = '\x00', previous = '\x00', former = ARRAY['\x00'::bytea, '\x00'] WHERE id = $1`, id); err != nil {
+		t.Fatal(err)
+	}
+	waits := w.test(&alice, id)
+	again, err := w.Webhooks.Deliver(w.Ctx, waits)
+	if err != nil || again < 5*time.Second || again > 6*time.Second || len(s.Got()) != 0 {
+		t.Fatalf("tried again after %s, %v", again, err)
+	}
+	if a := w.log(id)[0].Attempts; len(a) != 1 || a[0].Code != "SECRET_UNREADABLE" || a[0].Status != nil {
+		t.Errorf("the log: %+v", a)
+	}
+	_, secret, err := w.Rotate(w.Ctx, &alice, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Advance(again)
+	if again, err := w.Webhooks.Deliver(w.Ctx, waits); err != nil || again != 0 {
+		t.Fatalf("with a new secret, tried again after %s, %v", again, err)
+	}
+	if got := s.Got(); len(got) != 1 || verify(secret, got[0], w.Clock.Now()) != nil || strings.Contains(got[0].Header.Get("webhook-signature"), " ") {
+		t.Errorf("with a new secret came %v", got)
+	}
+
+	if _, err := w.Pool.Exec(w.Ctx, `UPDATE webhook SET secret = '\x00' WHERE id = $1`, id); err != nil {
+		t.Fatal(err)
+	}
+	lost := w.test(&alice, id)
+	for again = time.Nanosecond; again > 0; w.Clock.Advance(again) {
+		if again, err = w.Webhooks.Deliver(w.Ctx, lost); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := w.Count(`SELECT count(*) FROM notification WHERE user_id = $1 AND kind = 'WEBHOOK_DISABLED'`, alice); n != 1 || w.log(id)[0].EndedAt == nil {
+		t.Errorf("she was told %d times; %+v", n, w.log(id)[0])
 	}
 }
 

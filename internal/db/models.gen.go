@@ -350,18 +350,19 @@ type Usr struct {
 }
 
 type Webhook struct {
-	ID            int64
-	UserID        *int64
-	Url           string
-	Events        []string
-	Secret        []byte
-	Previous      []byte
-	PreviousUntil *time.Time
-	FailingSince  *time.Time
-	DisabledAt    *time.Time
-	CreatedAt     time.Time
-	Former        [][]byte
-	FormerUntil   []time.Time
+	ID             int64
+	UserID         *int64
+	Url            string
+	Events         []string
+	Secret         []byte
+	Previous       []byte
+	PreviousUntil  *time.Time
+	FailingSince   *time.Time
+	DisabledAt     *time.Time
+	CreatedAt      time.Time
+	Former         [][]byte
+	FormerUntil    []time.Time
+	LeftAloneUntil *time.Time
 }
 
 type WebhookAttempt struct {

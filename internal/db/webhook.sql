@@ -18,7 +18,8 @@ SELECT * FROM webhook WHERE id = $1 FOR NO KEY UPDATE;
 UPDATE webhook SET former = @former, former_until = @former_until, previous = secret, previous_until = @previous_until, secret = @secret WHERE id = @id;
 
 -- name: EnableWebhook :exec
-UPDATE webhook SET disabled_at = sqlc.narg(disabled_at), failing_since = NULL WHERE id = @id AND user_id IS NOT DISTINCT FROM sqlc.narg(user_id);
+UPDATE webhook SET disabled_at = sqlc.narg(disabled_at), failing_since = NULL, left_alone_until = NULL
+WHERE id = @id AND user_id IS NOT DISTINCT FROM sqlc.narg(user_id);
 
 -- name: DeleteWebhook :exec
 DELETE FROM webhook WHERE id = @id AND user_id IS NOT DISTINCT FROM sqlc.narg(user_id);
@@ -33,6 +34,10 @@ UPDATE webhook SET disabled_at = @at WHERE id = @id AND disabled_at IS NULL;
 
 -- name: WebhookFails :exec
 UPDATE webhook SET failing_since = sqlc.narg(failing_since) WHERE id = @id AND failing_since IS DISTINCT FROM sqlc.narg(failing_since);
+
+-- name: LeaveWebhookAlone :exec
+-- Of two answers that come at once, the one that asks for longer counts.
+UPDATE webhook SET left_alone_until = greatest(left_alone_until, @until::timestamptz) WHERE id = @id;
 
 -- name: NotifyOfWebhook :exec
 INSERT INTO notification (user_id, kind, created_at) VALUES (@user_id, 'WEBHOOK_DISABLED', @at);
@@ -85,7 +90,11 @@ SELECT m.* FROM webhook_message m JOIN webhook w ON w.id = m.webhook_id
 WHERE m.id = @id AND w.user_id IS NOT DISTINCT FROM sqlc.narg(user_id);
 
 -- name: AttemptsOf :many
-SELECT * FROM webhook_attempt WHERE message_id = ANY(@messages::bigint[]) ORDER BY id;
+-- The newest of each message: what its owner has delivered again and again has ever more.
+SELECT * FROM webhook_attempt WHERE id = ANY (ARRAY(
+    SELECT newest.id FROM unnest(@messages::bigint[]) AS message (id) CROSS JOIN LATERAL (
+        SELECT a.id FROM webhook_attempt AS a WHERE a.message_id = message.id ORDER BY a.id DESC LIMIT @most) AS newest))
+ORDER BY id;
 
 -- name: Redeliver :execrows
 -- What has not ended has a job that delivers it.

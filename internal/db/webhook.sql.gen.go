@@ -39,11 +39,20 @@ func (q *Queries) AttemptMade(ctx context.Context, arg AttemptMadeParams) (int64
 }
 
 const attemptsOf = `-- name: AttemptsOf :many
-SELECT id, message_id, at, ms, status, code FROM webhook_attempt WHERE message_id = ANY($1::bigint[]) ORDER BY id
+SELECT id, message_id, at, ms, status, code FROM webhook_attempt WHERE id = ANY (ARRAY(
+    SELECT newest.id FROM unnest($1::bigint[]) AS message (id) CROSS JOIN LATERAL (
+        SELECT a.id FROM webhook_attempt AS a WHERE a.message_id = message.id ORDER BY a.id DESC LIMIT $2) AS newest))
+ORDER BY id
 `
 
-func (q *Queries) AttemptsOf(ctx context.Context, messages []int64) ([]WebhookAttempt, error) {
-	rows, err := q.db.Query(ctx, attemptsOf, messages)
+type AttemptsOfParams struct {
+	Messages []int64
+	Most     int32
+}
+
+// The newest of each message: what its owner has delivered again and again has ever more.
+func (q *Queries) AttemptsOf(ctx context.Context, arg AttemptsOfParams) ([]WebhookAttempt, error) {
+	rows, err := q.db.Query(ctx, attemptsOf, arg.Messages, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +145,8 @@ func (q *Queries) DisableWebhook(ctx context.Context, arg DisableWebhookParams) 
 }
 
 const enableWebhook = `-- name: EnableWebhook :exec
-UPDATE webhook SET disabled_at = $1, failing_since = NULL WHERE id = $2 AND user_id IS NOT DISTINCT FROM $3
+UPDATE webhook SET disabled_at = $1, failing_since = NULL, left_alone_until = NULL
+WHERE id = $2 AND user_id IS NOT DISTINCT FROM $3
 `
 
 type EnableWebhookParams struct {
@@ -151,7 +161,7 @@ func (q *Queries) EnableWebhook(ctx context.Context, arg EnableWebhookParams) er
 }
 
 const getWebhook = `-- name: GetWebhook :one
-SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until FROM webhook WHERE id = $1
+SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until, left_alone_until FROM webhook WHERE id = $1
 `
 
 func (q *Queries) GetWebhook(ctx context.Context, id int64) (Webhook, error) {
@@ -170,6 +180,7 @@ func (q *Queries) GetWebhook(ctx context.Context, id int64) (Webhook, error) {
 		&i.CreatedAt,
 		&i.Former,
 		&i.FormerUntil,
+		&i.LeftAloneUntil,
 	)
 	return i, err
 }
@@ -253,8 +264,23 @@ func (q *Queries) InsertWebhookAttempt(ctx context.Context, arg InsertWebhookAtt
 	return err
 }
 
+const leaveWebhookAlone = `-- name: LeaveWebhookAlone :exec
+UPDATE webhook SET left_alone_until = greatest(left_alone_until, $1::timestamptz) WHERE id = $2
+`
+
+type LeaveWebhookAloneParams struct {
+	Until time.Time
+	ID    int64
+}
+
+// Of two answers that come at once, the one that asks for longer counts.
+func (q *Queries) LeaveWebhookAlone(ctx context.Context, arg LeaveWebhookAloneParams) error {
+	_, err := q.db.Exec(ctx, leaveWebhookAlone, arg.Until, arg.ID)
+	return err
+}
+
 const lockWebhook = `-- name: LockWebhook :one
-SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until FROM webhook WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until, left_alone_until FROM webhook WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockWebhook(ctx context.Context, id int64) (Webhook, error) {
@@ -273,6 +299,7 @@ func (q *Queries) LockWebhook(ctx context.Context, id int64) (Webhook, error) {
 		&i.CreatedAt,
 		&i.Former,
 		&i.FormerUntil,
+		&i.LeftAloneUntil,
 	)
 	return i, err
 }
@@ -538,7 +565,7 @@ func (q *Queries) WebhookFails(ctx context.Context, arg WebhookFailsParams) erro
 }
 
 const webhookOf = `-- name: WebhookOf :one
-SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until FROM webhook WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2
+SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until, left_alone_until FROM webhook WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2
 `
 
 type WebhookOfParams struct {
@@ -562,12 +589,13 @@ func (q *Queries) WebhookOf(ctx context.Context, arg WebhookOfParams) (Webhook, 
 		&i.CreatedAt,
 		&i.Former,
 		&i.FormerUntil,
+		&i.LeftAloneUntil,
 	)
 	return i, err
 }
 
 const webhooksOf = `-- name: WebhooksOf :many
-SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until FROM webhook WHERE user_id = $1 OR (user_id IS NULL AND $1 IS NULL) ORDER BY id
+SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until, left_alone_until FROM webhook WHERE user_id = $1 OR (user_id IS NULL AND $1 IS NULL) ORDER BY id
 `
 
 // Somebody's, or the operator's. IS NOT DISTINCT FROM would use no index, and read everybody's.
@@ -593,6 +621,7 @@ func (q *Queries) WebhooksOf(ctx context.Context, userID *int64) ([]Webhook, err
 			&i.CreatedAt,
 			&i.Former,
 			&i.FormerUntil,
+			&i.LeftAloneUntil,
 		); err != nil {
 			return nil, err
 		}

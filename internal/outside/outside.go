@@ -69,6 +69,9 @@ type Request struct {
 	Body   []byte         // nil: GET, else POST
 	Roots  *x509.CertPool // instead of the client's; nil: the client's
 	Stays  bool           // a redirect is returned as the answer, and not followed
+	// StatusOnly says that the answer is known with its status: whatever is wrong with its body does not matter, and the
+	// body is not returned. It is read all the same, since a server may give up what it is doing when we hang up.
+	StatusOnly bool
 }
 
 // Answer is what a server said.
@@ -110,6 +113,9 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, MaxBody+1))
+	if r.StatusOnly {
+		return Answer{Status: response.StatusCode, Header: response.Header}, nil
+	}
 	// A server that hears us hang up may still end its answer properly, in the middle.
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return Answer{}, explain(ctx, err)

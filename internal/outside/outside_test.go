@@ -263,6 +263,11 @@ func TestSlowServersAreLeft(t *testing.T) {
 		}
 		cancel()
 	}
+	limited, end := context.WithTimeout(t.Context(), 5*time.Second)
+	defer end()
+	if answer, err := c.Do(limited, Request{URL: s.URL + "/body", StatusOnly: true}); err != nil || answer.Status != http.StatusOK || limited.Err() == nil {
+		t.Errorf("where only the status is wanted: %+v, %v", answer, err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-begun; cancel() }()
 	if _, err := c.Do(ctx, Request{URL: s.URL + "/given-up"}); !errors.Is(err, context.Canceled) {

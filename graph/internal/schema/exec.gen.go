@@ -5690,7 +5690,7 @@ type WebhookMessage {
   endedAt: Time
   "If this is false and endedAt is set, it was given up."
   delivered: Boolean!
-  "Oldest first."
+  "Oldest first: the newest 50."
   attempts: [WebhookAttempt!]!
 }
 type WebhookAttempt {
@@ -5699,7 +5699,7 @@ type WebhookAttempt {
   ms: Int!
   "The HTTP status of the answer; null if none came."
   status: Int
-  "A stable code: DELIVERED, REFUSED, GONE, UNREACHABLE, TIMEOUT, CERTIFICATE, ADDRESS_REFUSED or ANSWER_TOO_LARGE."
+  "A stable code: DELIVERED, REFUSED, GONE, UNREACHABLE, TIMEOUT, CERTIFICATE, ADDRESS_REFUSED, ANSWER_TOO_LARGE or SECRET_UNREADABLE."
   code: String!
 }
 
