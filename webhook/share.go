@@ -69,8 +69,8 @@ func (s *shares) lineUp(owner int64, now time.Time) time.Duration {
 	return max(end.Sub(now)-ownerBurst*apart, 0)
 }
 
-// take begins a delivery, which give ends. If its owner or its webhook has its full share, or its server has asked to be
-// left alone, it returns how long to wait instead.
+// take begins a delivery, which give ends. If its owner or its webhook has its full share, or its server has asked to
+// be left alone, it returns how long to wait instead.
 func (s *shares) take(to db.Webhook, now time.Time) (wait time.Duration, give func()) {
 	owner := int64(operator)
 	if to.UserID != nil {

@@ -26,7 +26,7 @@ const (
 	tolerated  = 72 * time.Hour      // how long everything may fail before a webhook is disabled
 	kept       = 30 * 24 * time.Hour // how long a message that has ended stays in the log
 
-	shownAttempts = 50 // of a message, the newest: it has ten, and ten more for each time that its owner has it delivered again
+	shownAttempts = 50 // of a message, the newest: each time that its owner has it delivered again it has more
 )
 
 // Jobs stores the jobs that deliver messages, in the transaction that takes them out of the outbox. due says when each
