@@ -299,8 +299,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// Whoever asks to be left alone is, with every message: none is sent before, and none has a try less for it. An owner who
-// enables their webhook has all of it sent at once.
+// Whoever asks to be left alone is, with every message: none is sent before, and none has a try less for it. An owner
+// who enables their webhook has the next one sent at once.
 func TestWhoeverAsksToBeLeftAloneGetsNoOtherMessageEither(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -69,8 +69,8 @@ type Request struct {
 	Body   []byte         // nil: GET, else POST
 	Roots  *x509.CertPool // instead of the client's; nil: the client's
 	Stays  bool           // a redirect is returned as the answer, and not followed
-	// StatusOnly says that the answer is known with its status: whatever is wrong with its body does not matter, and the
-	// body is not returned. It is read all the same, since a server may give up what it is doing when we hang up.
+	// StatusOnly says that an answer is known with its status: whatever is wrong with its body does not matter, and it
+	// is not returned. It is read all the same, since a server may give up what it is doing when we hang up.
 	StatusOnly bool
 }
 
