@@ -29,6 +29,9 @@ func (l *Locker) Drained() bool {
 	return l.drained
 }
 
+// Beaten says whether a heartbeat was ever answered.
+func (l *Locker) Beaten() bool { return l.beaten.Load() != nil }
+
 // Lines is for how many keys somebody has a place.
 func (l *Locker) Lines() int {
 	l.mu.Lock()

@@ -109,6 +109,7 @@ func (l *Locker) enter(w *waiter, e Entry) {
 			l.urgent = append(l.urgent, w.Ticket)
 		}
 		l.mu.Unlock()
+		token(l.pulse)
 		token(l.kick)
 	}
 }

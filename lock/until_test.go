@@ -3,7 +3,6 @@ package lock_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,14 +13,10 @@ import (
 // tardy does at once what it is asked for, and tells of it late. Nobody is woken by it.
 type tardy struct {
 	*lock.Memory
-	once   *sync.Once // the first look
-	looked chan struct{}
 	beaten time.Time // when it was first said that the process lives
 }
 
-func newTardy() *tardy {
-	return &tardy{Memory: lock.NewMemory(0), once: &sync.Once{}, looked: make(chan struct{})}
-}
+func newTardy() *tardy { return &tardy{Memory: lock.NewMemory(0)} }
 
 // late passes on what the store has answered, and takes its time. That time is what is tested, so no signal can stand for
 // it.
@@ -39,7 +34,6 @@ func (s *tardy) Beat(ctx context.Context, p lock.Process, live time.Duration) er
 }
 
 func (s *tardy) Look(ctx context.Context, tickets []lock.Ticket) ([]lock.Standing, error) {
-	defer s.once.Do(func() { close(s.looked) })
 	return late(s.Memory.Look(ctx, tickets))
 }
 
@@ -131,7 +125,7 @@ func TestAWokenLeaseCountsFromBeforeTheHeartbeat(t *testing.T) {
 	}
 	locktest.Eventually(t, "it listens", l.Listening)
 	next := locktest.Go(t.Context(), l, "k", lock.Options{TTL: time.Minute, MaxHold: time.Hour})
-	locktest.Wait(t, "a look, and so a heartbeat before it", store.looked)
+	locktest.Eventually(t, "a heartbeat is answered", l.Beaten)
 	if _, err := store.Memory.Release(t.Context(), other.Ticket); err != nil {
 		t.Fatal(err)
 	}

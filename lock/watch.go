@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// watch looks after all waits of this process at once. It sends one heartbeat for all of them, and looks at tickets
-// that were woken. Every so often it looks at all tickets, since a wake can get lost and a holder can die.
+// watch looks after all waits of this process at once: it looks at tickets that were woken, and every so often at all,
+// since a wake can get lost and a holder can die.
 func (l *Locker) watch(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -29,10 +29,6 @@ func (l *Locker) watch(ctx context.Context) {
 		if answered.IsZero() {
 			answered = time.Now() // the store has just given somebody a place
 		}
-		var err error
-		if beaten := l.beaten.Load(); beaten == nil || time.Since(*beaten) >= l.settings.Heartbeat {
-			err = l.beat(ctx)
-		}
 		every := l.settings.Poll
 		if l.listening.Load() {
 			every = l.settings.Heartbeat
@@ -40,15 +36,8 @@ func (l *Locker) watch(ctx context.Context) {
 		if l.missed.Swap(false) || time.Since(looked) >= every {
 			urgent, looked = all, time.Now()
 		}
-		if err == nil && len(urgent) > 0 {
-			err = l.look(ctx, urgent)
-		}
-		if err == nil {
-			answered = time.Now()
-		} else if time.Since(answered) > l.settings.Patience {
-			for _, t := range all {
-				l.turnAway(t, err)
-			}
+		if len(urgent) > 0 {
+			answered = l.bear(answered, l.look(ctx, urgent))
 		}
 		timer.Reset(max(every-time.Since(looked), l.settings.Poll/10))
 	}
@@ -56,6 +45,15 @@ func (l *Locker) watch(ctx context.Context) {
 
 // toLookAt returns the tickets that were woken, and all that wait in the store.
 func (l *Locker) toLookAt() (urgent, all []Ticket) {
+	all = l.inStore()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	urgent, l.urgent = l.urgent, nil
+	return urgent, all
+}
+
+// inStore are the tickets that wait in the store.
+func (l *Locker) inStore() (all []Ticket) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range l.waiters {
@@ -63,8 +61,37 @@ func (l *Locker) toLookAt() (urgent, all []Ticket) {
 			all = append(all, w.Ticket)
 		}
 	}
-	urgent, l.urgent = l.urgent, nil
-	return urgent, all
+	return all
+}
+
+// bear returns when the store last answered, after one more question. If it has failed for longer than Patience, those
+// who wait are turned away.
+func (l *Locker) bear(answered time.Time, err error) time.Time {
+	if err == nil {
+		return time.Now()
+	}
+	if time.Since(answered) > l.settings.Patience {
+		for _, t := range l.inStore() {
+			l.turnAway(t, err)
+		}
+	}
+	return answered
+}
+
+// beats sends one heartbeat for all waits of this process, for as long as there are any. Nothing else is done by this
+// loop: if it waited for a hand-over, a key that is slow would make the tickets for all others those of a dead process.
+func (l *Locker) beats(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.pulse:
+		}
+		for answered := time.Now(); ctx.Err() == nil && len(l.inStore()) > 0; {
+			answered = l.bear(answered, l.beat(ctx))
+			pause(ctx, l.settings.Heartbeat)
+		}
+	}
 }
 
 // woken handles a wake: a ticket has got the lock.
@@ -129,15 +156,40 @@ func (l *Locker) look(ctx context.Context, tickets []Ticket) error {
 			stale[s.Key] = true
 		}
 	}
-	for key := range stale {
-		asked := time.Now()
-		h, err := l.store.Advance(call, key, l.process.ID)
-		if err != nil {
-			return l.failed("advance", err)
+	if len(stale) > 0 {
+		select {
+		case l.stale <- stale:
+		default: // the next look finds them again
 		}
-		l.handed(h, asked)
 	}
 	return nil
+}
+
+// advances hands over the keys that looks have found stale. Each hand-over waits for the store's disk: after the death
+// of a process with many keys that takes long, and says nothing of whether the store answers.
+func (l *Locker) advances(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case keys := <-l.stale:
+			for key := range keys {
+				l.advance(ctx, key)
+			}
+		}
+	}
+}
+
+func (l *Locker) advance(ctx context.Context, key string) {
+	call, cancel := context.WithTimeout(ctx, l.settings.Patience)
+	defer cancel()
+	asked := time.Now()
+	h, err := l.store.Advance(call, key, l.process.ID)
+	if err != nil {
+		_ = l.failed("advance", err) // counted; the next look finds the key again
+		return
+	}
+	l.handed(h, asked)
 }
 
 // listen receives wakes by other processes, and starts again whenever it fails.
