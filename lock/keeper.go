@@ -83,7 +83,8 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// due are the leases to touch now, if any, with those due soon, so that from then on they are touched together.
+// due are the leases to touch now, if any, with those due soon, so that from then on they are touched together. Each has
+// its token (see touch).
 func (k *keeper) due() []*Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -102,7 +103,15 @@ func (k *keeper) due() []*Lease {
 	if !late {
 		return nil
 	}
-	return soon
+	return slices.DeleteFunc(soon, func(s *Lease) bool {
+		select {
+		case s.touching <- struct{}{}:
+			return false
+		default: // its holder touches it at the moment
+			k.leases[s] = now.Add(s.interval() / 4)
+			return true
+		}
+	})
 }
 
 // interval is the time between two touches.
@@ -112,18 +121,18 @@ func (s *Lease) interval() time.Duration {
 	return s.ttl / 3
 }
 
-// touch touches leases now.
+// touch touches leases now. The caller has put a token into touching of each, and touch takes it out: of two touches at
+// once nobody could say which of their answers holds.
 func (k *keeper) touch(leases []*Lease) error {
 	l := k.locker
+	asked := time.Now()
 	touches := make([]Touch, len(leases))
 	for i, s := range leases {
-		s.mu.Lock()
-		touches[i] = Touch{Ticket: s.ticket, TTL: s.ttl}
-		s.mu.Unlock()
+		touches[i] = s.ask(asked)
+		defer func() { <-s.touching }()
 	}
 	ctx, cancel := l.call()
 	defer cancel()
-	asked := time.Now()
 	valid, err := l.store.Touch(ctx, touches)
 	for i, s := range leases {
 		left, ok := valid[s.ticket.ID]

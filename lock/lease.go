@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -17,6 +18,7 @@ type Lease struct {
 	last     time.Time // when the longest hold ends
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
+	touching chan struct{} // holds a token while the store is asked to touch it
 
 	mu    sync.Mutex
 	ttl   time.Duration
@@ -27,7 +29,8 @@ type Lease struct {
 }
 
 func newLease(ctx context.Context, l *Locker, t Ticket, o Options, got news) *Lease {
-	lease := &Lease{locker: l, ticket: t, fence: got.fence, begun: time.Now(), ttl: o.TTL, until: got.until, later: got.until}
+	lease := &Lease{locker: l, ticket: t, fence: got.fence, begun: time.Now(), ttl: o.TTL, until: got.until, later: got.until,
+		touching: make(chan struct{}, 1)}
 	lease.last = got.since.Add(bound(o.MaxHold))
 	lease.ctx, lease.cancel = context.WithCancelCause(ctx)
 	lease.mu.Lock()
@@ -67,21 +70,24 @@ func (s *Lease) Err() error {
 
 // Touch makes the lease last for ttl from now, but never beyond the longest hold; automatic touches use ttl from then
 // on. Errors: a [*LostError] if the lease is over, [ErrNotOwner] if it was released, [ErrUnavailable], [ErrBadOptions],
-// and the cause of ctx; after the last three the lease goes on.
+// and the cause of ctx; after the last three the lease goes on, though a shorter ttl may count already.
 func (s *Lease) Touch(ctx context.Context, ttl time.Duration) error {
 	if err := (Options{TTL: ttl}).check(); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	if s.over != nil {
-		defer s.mu.Unlock()
-		return s.over
+	select {
+	case s.touching <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
+	s.mu.Lock()
 	s.ttl = ttl
+	over := s.over
 	s.mu.Unlock()
 	done := make(chan error, 1)
-	if !s.locker.spawn(func() { done <- s.locker.keeper.touch([]*Lease{s}) }) {
-		return ErrClosed
+	if over != nil || !s.locker.spawn(func() { done <- s.locker.keeper.touch([]*Lease{s}) }) {
+		<-s.touching
+		return cmp.Or(over, ErrClosed)
 	}
 	select {
 	case err := <-done:
@@ -165,6 +171,18 @@ func (s *Lease) ended() {
 	default:
 		s.lose(ErrExpired)
 	}
+}
+
+// ask is the touch to ask the store for now. It may make the lease shorter, and its answer may get lost: so from now on
+// the lease is not believed to last longer than it then does.
+func (s *Lease) ask(now time.Time) Touch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if until := now.Add(s.ttl); s.over == nil && until.Before(s.until) {
+		s.until, s.later = until, until
+		s.end.Reset(time.Until(s.ends()))
+	}
+	return Touch{Ticket: s.ticket, TTL: s.ttl}
 }
 
 // touched moves the end of the lease: later, or earlier after a touch with a shorter TTL.

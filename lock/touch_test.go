@@ -102,3 +102,81 @@ func TestAHandedLockThatCannotBeMadeLongerIsNotKept(t *testing.T) {
 		})
 	}
 }
+
+// mute is a store that does what a touch asks for, and says of it what reply says.
+type mute struct {
+	*lock.Memory
+	reply func(map[string]time.Duration) (map[string]time.Duration, error)
+}
+
+func (s mute) Touch(ctx context.Context, touches []lock.Touch) (map[string]time.Duration, error) {
+	valid, err := s.Memory.Touch(ctx, touches)
+	if err != nil {
+		return nil, err
+	}
+	return s.reply(valid)
+}
+
+// TestAShorterTouchIsBelievedWithoutAnAnswer: who has asked for a shorter lease, and does not know whether it was made
+// shorter, does not believe to hold the lock once it may be another's.
+func TestAShorterTouchIsBelievedWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		memory := lock.NewMemory(0)
+		store := mute{memory, func(map[string]time.Duration) (map[string]time.Duration, error) { return nil, errAway }}
+		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+		other := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return memory, nil }}, lock.Settings{})
+		lease := locktest.Acquire(t, l, "k", lock.Options{TTL: time.Hour, MaxHold: lock.Unlimited, Manual: true})
+		if err := lease.Touch(t.Context(), time.Second); !errors.Is(err, errAway) {
+			t.Errorf("a touch that was not answered: %v", err)
+		}
+		next := locktest.Acquire(t, other, "k", lock.Options{})
+		if err := lease.Err(); !errors.Is(err, lock.ErrExpired) {
+			t.Errorf("another has the lock, and the lease: %v", err)
+		}
+		locktest.Release(t, next)
+	})
+}
+
+// TestTouchesOfALeaseDoNotOvertakeEachOther: a touch whose answer is late does not make longer what a later one has made
+// shorter.
+func TestTouchesOfALeaseDoNotOvertakeEachOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		memory := lock.NewMemory(0)
+		var first atomic.Bool
+		store := mute{memory, func(valid map[string]time.Duration) (map[string]time.Duration, error) {
+			if first.CompareAndSwap(false, true) {
+				<-time.After(500 * time.Millisecond)
+			}
+			return valid, nil
+		}}
+		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+		other := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return memory, nil }}, lock.Settings{})
+		lease := locktest.Acquire(t, l, "k", lock.Options{TTL: time.Hour, MaxHold: lock.Unlimited})
+		next := locktest.Go(t.Context(), other, "k", lock.Options{MaxWait: lock.Unlimited})
+		<-time.After(20*time.Minute + 100*time.Millisecond) // it is being touched
+		if !first.Load() {
+			t.Fatal("it is not touched")
+		}
+		touched := make(chan error, 1)
+		go func() { touched <- lease.Touch(t.Context(), time.Second) }()
+		for range 20 {
+			<-time.After(time.Second)
+			select {
+			case r := <-next:
+				if lease.Err() == nil {
+					t.Error("two hold the lock")
+				}
+				locktest.Release(t, r.Lease)
+				return
+			default:
+			}
+		}
+		if err := errors.Join(<-touched, lease.Err()); err != nil {
+			t.Error(err)
+		}
+		locktest.Release(t, lease)
+		locktest.Release(t, (<-next).Lease)
+	})
+}
