@@ -61,8 +61,10 @@ func (s *Lease) Degraded() bool { return s.degraded }
 // context of Acquire.
 func (s *Lease) Context() context.Context { return s.ctx }
 
-// Err is nil while the lease lasts, a [*LostError] after it was lost, and [ErrNotOwner] after it was released.
+// Err is nil while the lease lasts, a [*LostError] after it was lost, and [ErrNotOwner] after it was released. A process
+// that stood still learns here that the lease ended meanwhile, even before its timers do.
 func (s *Lease) Err() error {
+	s.ended()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.over
@@ -157,7 +159,7 @@ func (s *Lease) ends() time.Time {
 	return s.until
 }
 
-// ended is called when the lease may be over.
+// ended loses the lease if its time is over.
 func (s *Lease) ended() {
 	s.mu.Lock()
 	left := time.Until(s.ends())

@@ -3,7 +3,9 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/lock"
@@ -151,4 +153,25 @@ func TestAShorterTouchEndsALeaseSooner(t *testing.T) {
 	if err := lease.Err(); !errors.Is(err, lock.ErrExpired) {
 		t.Errorf("it is over because: %v", err)
 	}
+}
+
+// TestALeaseIsOverWhenItsTimeIs: a process that stood still goes on with everything at once. Who looks at a lease then
+// need not wait for a timer to know that it is over.
+func TestALeaseIsOverWhenItsTimeIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return lock.NewMemory(0), nil }}, lock.Settings{})
+		const ttl = time.Second
+		over := time.After(ttl)
+		leases := make([]*lock.Lease, 100)
+		for i := range leases {
+			leases[i] = locktest.Acquire(t, l, fmt.Sprint(i), lock.Options{TTL: ttl, Manual: true})
+		}
+		<-over
+		for i, lease := range leases {
+			if err := lease.Err(); !errors.Is(err, lock.ErrExpired) {
+				t.Errorf("lease %d: %v", i, err)
+			}
+		}
+	})
 }
