@@ -3,6 +3,8 @@ package worker
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"runtime/debug"
 	"time"
 )
 
@@ -22,5 +24,16 @@ const choreTimeout = time.Minute
 func (w *Worker) Turn(ctx context.Context, c Chore) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Limit, choreTimeout))
 	defer cancel()
-	w.failed(ctx, c.Name, c.Do(ctx))
+	w.failed(ctx, c.Name, c.guarded(ctx))
+}
+
+// guarded turns a panic into a failure. A chore is due again soon after a restart: it would end this process, in which
+// payments are served, again and again.
+func (c Chore) guarded(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return c.Do(ctx)
 }

@@ -500,6 +500,21 @@ func TestChoresAreDoneAgainAndAgain(t *testing.T) {
 	}
 }
 
+// A panic of a chore is a failure like any other: the process, which serves payments, goes on.
+func TestAChoreThatPanicsHarmsNobodyElse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world, _ *paidaction.Config) { w.config.Metrics = NewMetrics(nil) })
+	one, err := New(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.Turn(t.Context(), Chore{Name: "test", Do: func(context.Context) error { panic("no") }})
+	var told dto.Metric
+	if err := w.config.Metrics.failures.WithLabelValues("test").Write(&told); err != nil || told.GetCounter().GetValue() != 1 {
+		t.Errorf("told of %v times, %v", told.GetCounter().GetValue(), err)
+	}
+}
+
 // A turn of a chore has an end, which the chore may have set.
 func TestATurnHasAnEnd(t *testing.T) {
 	t.Parallel()
