@@ -83,8 +83,8 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// due are the leases to touch now, if any, with those due soon, so that from then on they are touched together. Each has
-// its token (see touch).
+// due are the leases to touch now, if any, with those due soon, so that from then on they are touched together. Each
+// has its token (see touch).
 func (k *keeper) due() []*Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()

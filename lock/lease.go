@@ -61,8 +61,8 @@ func (s *Lease) Degraded() bool { return s.degraded }
 // context of Acquire.
 func (s *Lease) Context() context.Context { return s.ctx }
 
-// Err is nil while the lease lasts, a [*LostError] after it was lost, and [ErrNotOwner] after it was released. A process
-// that stood still learns here that the lease ended meanwhile, even before its timers do.
+// Err is nil while the lease lasts, a [*LostError] after it was lost, and [ErrNotOwner] after it was released. A
+// process that stood still learns here that the lease ended meanwhile, even before its timers do.
 func (s *Lease) Err() error {
 	s.ended()
 	s.mu.Lock()
