@@ -138,8 +138,8 @@ func TestAShorterTouchIsBelievedWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// TestTouchesOfALeaseDoNotOvertakeEachOther: a touch whose answer is late does not make longer what a later one has made
-// shorter.
+// TestTouchesOfALeaseDoNotOvertakeEachOther: a touch whose answer is late does not make longer what a later one has
+// made shorter.
 func TestTouchesOfALeaseDoNotOvertakeEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
