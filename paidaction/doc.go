@@ -22,6 +22,9 @@
 //     pays an invoice of our own. writeoff.go ends an action whose outcome only a node that has lost its data could
 //     tell.
 //   - Afterwards: following.go does what follows payments, failed.go what follows failures.
+//   - What the others are written in: state.go has the states, flows and methods, msat.go the amounts, error.go the
+//     refusals, proof.go what an anonymous payer has proved. definition.go hides the types of an action from the engine,
+//     about.go marks whose work a context is, beside.go is how two calls go out at once.
 //   - Looked at: view.go is an action as its payer sees it, reading.go reads together what is asked for at the same time,
 //     price.go says what an action would cost.
 //   - Several at once: gathering.go brings together actions that wait at the same time, together.go pays them from

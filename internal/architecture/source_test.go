@@ -3,6 +3,7 @@ package architecture
 import (
 	"go/ast"
 	"go/token"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,6 +18,31 @@ func TestFilesAreShort(t *testing.T) {
 	for _, f := range goFiles(t) {
 		if n := strings.Count(f.source, "\n"); n >= maxLines && !f.generated {
 			t.Errorf("%s has %d lines: is it one concept?", f.path, n)
+		}
+	}
+}
+
+// The page of the heart that says which file does what says it of each file, and of no other.
+func TestHeartHasAMap(t *testing.T) {
+	t.Parallel()
+	var there, named []string
+	for _, f := range goFiles(t) {
+		switch {
+		case f.dir != "paidaction" || f.test:
+		case path.Base(f.path) == "doc.go":
+			named = regexp.MustCompile(`\w+\.go\b`).FindAllString(f.source, -1)
+		default:
+			there = append(there, path.Base(f.path))
+		}
+	}
+	for _, name := range there {
+		if !slices.Contains(named, name) {
+			t.Errorf("paidaction/doc.go does not say what %s does", name)
+		}
+	}
+	for _, name := range named {
+		if !slices.Contains(there, name) {
+			t.Errorf("paidaction/doc.go names %s, which is not there", name)
 		}
 	}
 }
