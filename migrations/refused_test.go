@@ -270,6 +270,34 @@ func TestWhatMustNeverBeIsRefused(t *testing.T) {
 	}
 }
 
+// ofNoMoney are the tables that name actions, and not who has paid what: what was written, who is told of it, and how it went with wallets.
+var ofNoMoney = []string{"item", "item_edit", "notification", "territory", "territory_transfer", "upload", "wallet_failure", "wallet_log", "webhook_message"}
+
+// A table whose rows belong to actions is one of those, or one of ofMoney.
+func TestTablesOfActionsAreOfMoneyOrNot(t *testing.T) {
+	t.Parallel()
+	rows, err := pgtest.New(t).Query(t.Context(), `SELECT DISTINCT t.relname::text FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid
+		WHERE t.relkind IN ('r', 'p') AND NOT t.relispartition AND t.relnamespace = 'public'::regnamespace AND (a.attname = 'action_id'
+			OR EXISTS (SELECT FROM pg_constraint c WHERE c.conrelid = t.oid AND a.attnum = ANY(c.conkey) AND c.confrelid = 'paid_action'::regclass))`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		if slices.Contains(ofMoney, table) == slices.Contains(ofNoMoney, table) {
+			t.Errorf("%s belongs to actions: it is either in ofMoney, with a row in good and what refuses others in refused, or in ofNoMoney", table)
+		}
+	}
+	for _, table := range ofNoMoney {
+		if !slices.Contains(tables, table) {
+			t.Errorf("%s belongs to no action", table)
+		}
+	}
+}
+
 // What was written once is not changed or deleted afterwards.
 func TestWhatIsKeptForEverIsNotDeleted(t *testing.T) {
 	t.Parallel()
