@@ -17,10 +17,14 @@ var sometimes = []string{community.KindItemUpdate, community.KindTerritoryUnarch
 // holds against the rows themselves.
 var others = []string{"archived_loss", "inner_invoice", "invoice", "notification", "paid_action", "relay_payment", "vote_event", "wallet_failure", "wallet_log", "webhook_message"}
 
+// ofOthers are the tables whose users are not the payers: of a bounty, who has got it; of an invite, who has redeemed it.
+var ofOthers = []string{"bounty_payment", "invite_redemption"}
+
 // effects are what reconcile finds wrong with the rows that actions have made.
 type effects struct {
 	states  []db.BreaksOfEffectsRow
 	amounts []db.BreaksOfAmountsRow
+	owners  []db.BreaksOfOwnersRow
 	missing []db.MissingEffectsRow
 }
 
@@ -30,7 +34,9 @@ func (d *drive) effects(of db.DBTX, actions ...int64) (e effects) {
 	var err error
 	if e.states, err = q.BreaksOfEffects(d.Ctx, actions); err == nil {
 		if e.amounts, err = q.BreaksOfAmounts(d.Ctx, actions); err == nil {
-			e.missing, err = q.MissingEffects(d.Ctx, db.MissingEffectsParams{Actions: actions})
+			if e.owners, err = q.BreaksOfOwners(d.Ctx, actions); err == nil {
+				e.missing, err = q.MissingEffects(d.Ctx, db.MissingEffectsParams{Actions: actions})
+			}
 		}
 	}
 	if err != nil {
@@ -46,13 +52,13 @@ func (d *drive) wantEffects() {
 	if err != nil {
 		d.Fatal(err)
 	}
-	if e := d.effects(d.Pool, actions...); len(e.states) != 0 || len(e.amounts) != 0 || len(e.missing) != 0 {
+	if e := d.effects(d.Pool, actions...); len(e.states) != 0 || len(e.amounts) != 0 || len(e.owners) != 0 || len(e.missing) != 0 {
 		d.Errorf("reconcile finds %+v", e)
 	}
 }
 
-// wantReconciled fails the test unless reconcile knows the rows that a paid action has made: were they those of another one, which is not paid and costs more,
-// it would find each of them there, and miss them here. What it does not know it would never find wrong.
+// wantReconciled fails the test unless reconcile knows the rows that a paid action has made: were they those of another one, which is somebody else's, not paid
+// and dearer, it would find each of them there, and miss them here. What it does not know it would never find wrong.
 func (d *drive) wantReconciled(id int64) {
 	d.Helper()
 	tx, err := d.Pool.Begin(d.Ctx)
@@ -60,27 +66,32 @@ func (d *drive) wantReconciled(id int64) {
 		d.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(d.Ctx) }() // none of it is to stay
-	const other = 1_000_000
-	if _, err := tx.Exec(d.Ctx, `INSERT INTO paid_action OVERRIDING SYSTEM VALUE
-		SELECT (jsonb_populate_record(a, jsonb_build_object('id', $2::bigint, 'flow', 'OPTIMISTIC', 'method', 'OPTIMISTIC', 'state', 'PENDING',
-			'deadline', a.created_at, 'cost_msat', a.cost_msat + 1, 'genesis_id', NULL))).* FROM paid_action a WHERE a.id = $1`, id, other); err != nil {
+	const other, somebody = 1_000_000, 1_000_000
+	if _, err := tx.Exec(d.Ctx, `INSERT INTO usr (id, name, created_at) OVERRIDING SYSTEM VALUE VALUES ($1, 'whoever_else', now())`, somebody); err != nil {
 		d.Fatal(err)
 	}
-	rows, err := tx.Query(d.Ctx, `SELECT t.relname AS name, a.attname AS action, EXISTS (SELECT FROM pg_attribute WHERE attrelid = t.oid AND attname = 'msat') AS priced
+	if _, err := tx.Exec(d.Ctx, `INSERT INTO paid_action OVERRIDING SYSTEM VALUE
+		SELECT (jsonb_populate_record(a, jsonb_build_object('id', $2::bigint, 'flow', 'OPTIMISTIC', 'method', 'OPTIMISTIC', 'state', 'PENDING',
+			'deadline', a.created_at, 'cost_msat', a.cost_msat + 1, 'payer_id', $3::bigint, 'genesis_id', NULL))).* FROM paid_action a WHERE a.id = $1`, id, other, somebody); err != nil {
+		d.Fatal(err)
+	}
+	rows, err := tx.Query(d.Ctx, `SELECT t.relname AS name, a.attname AS action, EXISTS (SELECT FROM pg_attribute WHERE attrelid = t.oid AND attname = 'msat') AS priced,
+			t.relname <> ALL($2) AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = t.oid AND attname IN ('user_id', 'author_id')) AS owned
 		FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid
 		WHERE t.relkind = 'r' AND NOT t.relispartition AND t.relnamespace = 'public'::regnamespace AND t.relname <> ALL($1) AND (a.attname = 'action_id'
-			OR EXISTS (SELECT FROM pg_constraint c WHERE c.conrelid = t.oid AND a.attnum = ANY(c.conkey) AND c.confrelid = 'paid_action'::regclass))`, others)
+			OR EXISTS (SELECT FROM pg_constraint c WHERE c.conrelid = t.oid AND a.attnum = ANY(c.conkey) AND c.confrelid = 'paid_action'::regclass))`, others, ofOthers)
 	if err != nil {
 		d.Fatal(err)
 	}
 	tables, err := pgx.CollectRows(rows, pgx.RowToStructByName[struct {
 		Name, Action string
 		Priced       bool
+		Owned        bool
 	}])
 	if err != nil {
 		d.Fatal(err)
 	}
-	var made, priced int
+	var made, priced, owned int
 	for _, t := range tables {
 		moved, err := tx.Exec(d.Ctx, fmt.Sprintf(`UPDATE %s SET %s = $2 WHERE %s = $1`, t.Name, t.Action, t.Action), id, other)
 		if err != nil {
@@ -90,15 +101,18 @@ func (d *drive) wantReconciled(id int64) {
 		if t.Priced {
 			priced += int(moved.RowsAffected())
 		}
+		if t.Owned {
+			owned += int(moved.RowsAffected())
+		}
 	}
 	n, err := db.New(tx).CountsOfActions(d.Ctx, []int64{other})
 	if err != nil {
 		d.Fatal(err)
 	}
 	there, here := d.effects(tx, other), d.effects(tx, id)
-	if int(n.Effects) != made || len(there.states) != made || len(there.amounts) != priced {
-		d.Errorf("%s makes %d rows, %d of them with a price; in internal/db/reconcile.sql CountsOfActions knows %d, BreaksOfEffects %d, BreaksOfAmounts %d",
-			d.kind, made, priced, n.Effects, len(there.states), len(there.amounts))
+	if int(n.Effects) != made || len(there.states) != made || len(there.amounts) != priced || len(there.owners) != owned {
+		d.Errorf("%s makes %d rows, %d of them with a price and %d with a user; in internal/db/reconcile.sql CountsOfActions knows %d, BreaksOfEffects %d, BreaksOfAmounts %d, BreaksOfOwners %d",
+			d.kind, made, priced, owned, n.Effects, len(there.states), len(there.amounts), len(there.owners))
 	}
 	if made > 0 && len(here.missing) == 0 && !slices.Contains(sometimes, d.kind) {
 		d.Errorf("%s makes a row that MissingEffects in internal/db/reconcile.sql does not miss", d.kind)
