@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,11 @@ func TestWithdraw(t *testing.T) {
 	}
 	s.WantComplete("1")
 	a.WantBalance(ledger.UserSats(payer.ID), 49_000)
+	// Its cost stays what was set aside; the history has what came back of it.
+	r = a.Want(payer, `query { me { history(first: 2) { nodes { action { costMsat } received { msat reason kind } } } } }`, nil)
+	if lines := fmt.Sprint(r.at("me", "history", "nodes")); !strings.Contains(lines, "costMsat:60000") || !strings.Contains(lines, "kind:WITHDRAW msat:9000") {
+		t.Error(lines)
+	}
 	if got := carol.Receipt(inv.Hash); got.Received != 50_000 || got.Payments != 1 {
 		t.Errorf("%+v", got)
 	}

@@ -52,6 +52,9 @@ func (r *resolver) present(ctx context.Context, err error) *gqlerror.Error {
 		if refusal.Cost > 0 {
 			out.Extensions["costMsat"] = strconv.FormatInt(int64(refusal.Cost), 10)
 		}
+		if refusal.Successor != nil {
+			out.Extensions["successorId"] = strconv.FormatInt(*refusal.Successor, 10)
+		}
 		return out
 	case errors.As(err, &tooLarge):
 		return coded(out, paidaction.CodeInvalidAmount, "A number in the request is too large.")

@@ -242,8 +242,10 @@ func TestCancelAndRetry(t *testing.T) {
 			r.text("retryPaidAction", "__typename") != "ItemCreateAction" || r.at("retryPaidAction", "secret") != v["s"] {
 			t.Errorf("not tried again: %s", r.Raw)
 		}
-		if r := a.Do(as, `mutation($id: ID!, $s: String) { retryPaidAction(id: $id, secret: $s) { id } }`, v); r.code() != "ALREADY_RETRIED" {
-			t.Errorf("tried again twice: %s", r.Raw)
+		if again := a.Do(as, `mutation($id: ID!, $s: String) { retryPaidAction(id: $id, secret: $s) { id } }`, v); again.code() != "ALREADY_RETRIED" {
+			t.Errorf("tried again twice: %s", again.Raw)
+		} else if id := again.Errors[0].Extensions.SuccessorID; id == "" || id != r.text("retryPaidAction", "id") {
+			t.Errorf("it is not told which attempt is the newer one: %s", again.Raw)
 		}
 		old := a.Want(as, `query($id: ID!, $s: String) { paidAction(id: $id, secret: $s) { state successorId deadline } }`, v)
 		if old.text("paidAction", "state") != "RETRYING" || old.at("paidAction", "deadline") != nil || old.at("paidAction", "successorId") != r.at("retryPaidAction", "id") {

@@ -159,7 +159,7 @@ type answer struct {
 type answerError struct {
 	Message    string
 	Path       []any
-	Extensions struct{ Code, Fault, CostMsat string }
+	Extensions struct{ Code, Fault, CostMsat, SuccessorID string }
 }
 
 // code is the code of the only error, or empty.

@@ -39,10 +39,11 @@ const (
 // Error is a refusal that the person who caused it may see: a stable code and one plain sentence that says what to do.
 // It never carries SQL, addresses or stack traces; what an operator needs is in the wrapped cause.
 type Error struct {
-	Code    Code
-	Message string
-	Cost    Msat // the present cost, with PRICE_CHANGED; else 0
-	cause   error
+	Code      Code
+	Message   string
+	Cost      Msat   // the present cost, with PRICE_CHANGED; else 0
+	Successor *int64 // the newer attempt, with ALREADY_RETRIED; else nil
+	cause     error
 }
 
 // Errorf makes a refusal. The message is shown to people: write a whole sentence.
@@ -53,6 +54,12 @@ func Errorf(code Code, format string, args ...any) *Error {
 // costing adds the present cost.
 func (e *Error) costing(cost Msat) *Error {
 	e.Cost = cost
+	return e
+}
+
+// naming adds the newer attempt.
+func (e *Error) naming(successor *int64) *Error {
+	e.Successor = successor
 	return e
 }
 

@@ -62,7 +62,7 @@ func (e *Engine) refuseRetry(pa *PaidAction, now time.Time) error {
 	case !known:
 		return Errorf(CodeNotRetryable, "This kind of action no longer exists.")
 	case pa.State == Retrying:
-		return Errorf(CodeAlreadyRetried, "This was already tried again. Look at the newer attempt.")
+		return Errorf(CodeAlreadyRetried, "This was already tried again. Look at the newer attempt.").naming(pa.Successor)
 	case pa.State != Failed:
 		return Errorf(CodeNotRetryable, "Only what has failed can be tried again.")
 	case !retryable:

@@ -4659,8 +4659,11 @@ interface PaidAction @goEmbedInterface {
   kind: String!
   state: ActionState!
   paymentMethod: PaymentMethod!
+  """
+  Of a withdrawal: what is sent and the most that routing may cost, for good. What comes back of it is a line of its own in the history.
+  """
   costMsat: Msat!
-  "The cost in whole sats, rounded up."
+  "The same in whole sats, rounded up."
   costSats: Sats!
   "The invoice to pay; null if it was paid from a balance."
   invoice: Invoice
@@ -5124,7 +5127,7 @@ type Mutation {
 
   """
   Tries a FAILED action again, and returns the new attempt. If you are not signed in, send the secret. If the answer is lost and you ask again
-  without an idempotencyKey, you get ALREADY_RETRIED; the new attempt is then the action's successorId.
+  without an idempotencyKey, you get ALREADY_RETRIED; extensions.successorId is the new attempt.
   """
   retryPaidAction(id: ID!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats, secret: String): PaidAction @needs(scope: SPEND)
   "Cancels an action whose invoice is not paid."

@@ -34,8 +34,9 @@ type BasePaidAction struct {
 	Kind          string            `json:"kind"`
 	State         paidaction.State  `json:"state"`
 	PaymentMethod paidaction.Method `json:"paymentMethod"`
-	CostMsat      paidaction.Msat   `json:"costMsat"`
-	// The cost in whole sats, rounded up.
+	// Of a withdrawal: what is sent and the most that routing may cost, for good. What comes back of it is a line of its own in the history.
+	CostMsat paidaction.Msat `json:"costMsat"`
+	// The same in whole sats, rounded up.
 	CostSats int64 `json:"costSats"`
 	// The invoice to pay; null if it was paid from a balance.
 	Invoice *Invoice `json:"invoice,omitempty"`
