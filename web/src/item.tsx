@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { key } from './api'
+import { ask, key } from './api'
 import { count, sats } from './format'
 import { Byline, commentFragment, itemFragment, type Comment, type Item, type Poll } from './items'
 import { actionFragment, pay, resume, type Action } from './payments'
@@ -12,16 +12,31 @@ import { Zap, zap, zapSats } from './zap'
 type Node = { item: Comment | null; depth: number; more: boolean }
 type Branch = Node & { below: Branch[] }
 
-const itemQuery = `query ($id: ID!) { item(id: $id) { ...Item uploads { url contentType } payment { ...Action }
-  thread { nodes { item { ...Comment } depth more } next } } } ${itemFragment} ${commentFragment} ${actionFragment}`
+const threadFragment = `fragment Thread on Item { thread(after: $after) { nodes { item { ...Comment } depth more } next } } ${commentFragment}`
+const itemQuery = `query ($id: ID!, $after: ID) { item(id: $id) { ...Item uploads { url contentType } payment { ...Action } ...Thread } }
+  ${itemFragment} ${threadFragment} ${actionFragment}`
+const moreQuery = `query ($id: ID!, $after: ID) { item(id: $id) { ...Thread } } ${threadFragment}`
 
 // How often the page checks whether others have zapped or answered, in milliseconds.
 const lookEvery = 4000
 
-type Whole = Item & { payment: Action | null; thread: { nodes: Node[]; next: string | null }; uploads: { url: string; contentType: string }[] }
+type Thread = { thread: { nodes: Node[]; next: string | null } }
+type Whole = Item & Thread & { payment: Action | null; uploads: { url: string; contentType: string }[] }
+type Found = { item: Whole | null }
+
+// further adds the following pages to the first page of a thread. All of them are asked for each time: so they fit
+// together, and each has what was just answered there.
+const further = (id: string, pages: number) => async ({ item }: Found): Promise<Found> => {
+  for (let page = 1; item?.thread.next && page < pages; page++) {
+    const { nodes, next } = (await ask<{ item: Thread }>(moreQuery, { id, after: item.thread.next })).item.thread
+    item.thread = { nodes: [...item.thread.nodes, ...nodes], next }
+  }
+  return { item }
+}
 
 export function ItemPage({ id }: { id: string }) {
-  const { data, error } = useQuery<{ item: Whole | null }>(itemQuery, { id }, lookEvery)
+  const [pages, setPages] = useState(1)
+  const { data, error, again } = useQuery<Found>(itemQuery, { id }, lookEvery * pages, further(id, pages))
   const item = data?.item
   useTitle(item ? (item.title ?? 'Comment') : 'Item')
   if (error && !data) return <p class="bad" role="alert">{error.message}</p>
@@ -48,7 +63,7 @@ export function ItemPage({ id }: { id: string }) {
         <h2 id="comments">{count(item.commentCount, 'comment')}</h2>
         {item.state === 'PAID' && <CommentForm parent={item.id} />}
         <Branches of={grow(item.thread.nodes)} />
-        {item.thread.next && <p class="muted">The first {item.thread.nodes.length} are shown; open a comment to see all replies below it.</p>}
+        {item.thread.next && <button class="more" onClick={() => { setPages(pages + 1); again() }}>More comments</button>}
       </section>
     </article>
   )

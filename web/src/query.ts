@@ -10,8 +10,8 @@ export const touch = () => changed.set(changed.get() + 1)
 export type Asked<T> = { data: T | null; error: Refusal | null; again: () => void }
 
 // useQuery asks. It asks again when its variables, the key or something of ours changes, and every so many milliseconds
-// while the page is visible. The old data stays until the next answer has come.
-export function useQuery<T>(query: string, variables: object = {}, every = 0): Asked<T> {
+// while the page is visible. The old data stays until the next answer has come; complete may ask for more before that.
+export function useQuery<T>(query: string, variables: object = {}, every = 0, complete = (data: T): T | Promise<T> => data): Asked<T> {
   const [state, set] = useState<{ of: string; data: T | null; error: Refusal | null }>({ of: '', data: null, error: null })
   const [turn, setTurn] = useState(0)
   const who = key.use()
@@ -20,7 +20,7 @@ export function useQuery<T>(query: string, variables: object = {}, every = 0): A
   useEffect(() => {
     if (!query) return
     let over = false
-    ask<T>(query, variables).then(
+    ask<T>(query, variables).then(complete).then(
       (data) => over || set({ of, data, error: null }),
       (error) => over || set((before) => ({ of, data: before.of === of ? before.data : null, error })),
     )
