@@ -258,6 +258,94 @@ func (a *api) until(what string, so func() bool) {
 	}
 }
 
+// A name that a query chooses is in the answer as often as a list is long: of some thousand things with a name of a
+// quarter of a megabyte each the process would end.
+func TestNamesOfAnAnswerAreBounded(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	a.PostBy(a.Person("author", 100, 0), "short")
+	for _, field := range []string{"id", "__typename"} {
+		for _, name := range []string{strings.Repeat("n", 101), strings.Repeat("n", 200_000)} {
+			for _, query := range []string{`{ items { nodes { ` + name + `: ` + field + ` } } }`,
+				`{ items { nodes { ...F } } } fragment F on Item { ` + name + `: ` + field + ` }`} {
+				if r := a.Do(nobody, query, nil); r.code() != "SELECTION_LIMIT_EXCEEDED" || len(r.Raw) > 1000 {
+					t.Errorf("a name of %d bytes: %d bytes, %.300s", len(name), len(r.Raw), r.Raw)
+				}
+			}
+		}
+		a.Want(nobody, `{ items { nodes { `+strings.Repeat("n", 100)+`: `+field+` } } }`, nil)
+	}
+}
+
+// narrow is a client that hardly takes anything before it reads.
+func narrow() *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+	}}).DialContext}}
+}
+
+// Of answers that nobody reads one asker has only so much in memory. Then they are refused whatever is longer, and soon
+// everything; others are not. Once the answers are gone they may ask again.
+func TestUnreadAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) { c.Limits.Queries, c.Limits.Unread = 150, 12<<20 })
+	author := a.Person("author", 1000, 0)
+	item := a.Want(author, `mutation($b: String!) { createPost(title: "long", body: $b) { result { item { id } } } }`, vars{"b": strings.Repeat("<", 8_000)}).
+		text("createPost", "result", "item", "id")
+	var long strings.Builder // 7 MB as JSON, of 1.2 MB of text: more than the kernel keeps
+	for i := range 150 {
+		fmt.Fprintf(&long, "a%d: item(id: %s) { body } ", i, item)
+	}
+	query := "{ " + long.String() + "}"
+	for name, leave := range map[string]func(*testing.T, person) (end func()){
+		"http": func(t *testing.T, p person) func() {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.URL+"/graphql", bytes.NewReader(encode(t, vars{"query": query})))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Authorization", "Bearer "+p.Key)
+			resp, err := narrow().Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() { _ = resp.Body.Close() }
+		},
+		"websocket": func(t *testing.T, p person) func() {
+			conn, _, err := websocket.Dial(t.Context(), strings.Replace(a.URL, "http", "ws", 1)+"/graphql",
+				&websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}, HTTPClient: narrow()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &socket{t, conn}
+			s.send(message{Type: "connection_init", Payload: encode(t, map[string]string{"Authorization": "Bearer " + p.Key})})
+			if m, err := s.read(); err != nil || m.Type != "connection_ack" {
+				t.Fatalf("%+v, %v", m, err)
+			}
+			s.Subscribe("1", query, nil)
+			if _, _, err := conn.Reader(t.Context()); err != nil { // the answer has begun to come
+				t.Fatal(err)
+			}
+			s.send(message{Type: "complete", ID: "1"}) // which makes nothing smaller
+			return func() { _ = conn.CloseNow() }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := a.In(t)
+			p, other := a.Person(name+"reader", 10, 0), a.Person(name+"other", 0, 0)
+			end := leave(t, p)
+			a.until("a refusal", func() bool { return a.Do(p, query, nil).code() == "OPERATION_LIMIT_EXCEEDED" })
+			if r := a.Want(p, `mutation { donate(sats: 1) { state } }`, nil); r.text("donate", "state") != "PAID" {
+				t.Errorf("a short answer: %s", r.Raw)
+			}
+			a.Want(other, query, nil)
+			end()
+			a.until("room again", func() bool { return a.Do(p, query, nil).code() == "" })
+		})
+	}
+}
+
 // A client that asks for much and reads nothing loses the connection, although it says that it is there.
 func TestReadersWhoTakeNothing(t *testing.T) {
 	t.Parallel()
@@ -265,11 +353,8 @@ func TestReadersWhoTakeNothing(t *testing.T) {
 	author := a.Person("author", 1000, 0)
 	item := a.Want(author, `mutation($b: String!) { createPost(title: "long", body: $b) { result { item { id } } } }`, vars{"b": strings.Repeat("x", 40_000)}).
 		text("createPost", "result", "item", "id")
-	narrow := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
-		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
-	}}).DialContext}}
 	conn, _, err := websocket.Dial(a.Ctx, strings.Replace(a.URL, "http", "ws", 1)+"/graphql",
-		&websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}, HTTPClient: narrow})
+		&websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}, HTTPClient: narrow()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,5 +465,11 @@ func TestTextOfAnAnswerIsBounded(t *testing.T) {
 	}
 	if after != nil {
 		t.Errorf("a fifth page is to follow, after %v", after)
+	}
+	// What is too long of a mutation's answer is said at its own path: the mutation was done.
+	r := a.Do(author, `mutation($of: ID!, $text: String!) { createComment(parent: $of, body: $text, paymentMethod: FEE_CREDIT) {
+		state result { item { a: body b: body } } } }`, vars{"of": root, "text": strings.Repeat("y", 6000)})
+	if r.text("createComment", "state") != "PAID" || r.code() != "TEXT_LIMIT_EXCEEDED" || len(r.Errors[0].Path) < 2 {
+		t.Errorf("%.500s", r.Raw)
 	}
 }

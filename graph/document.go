@@ -156,6 +156,8 @@ func (d documents) count(doc *ast.QueryDocument) *gqlerror.Error {
 	switch {
 	case c.circle != "":
 		return refusal(errcode.ValidationFailed, "A fragment contains itself: %s.", c.circle)
+	case c.tooLong:
+		return refusal(string(codeSelectionLimit), "A name in the query is too long: at most %d bytes are allowed.", longestName)
 	case total > d.limits.Selections:
 		return refusal(string(codeSelectionLimit), "The query has too many selections: with its fragments spread out at most %d are allowed.", d.limits.Selections)
 	}
@@ -171,7 +173,11 @@ type counter struct {
 	fragments ast.FragmentDefinitionList
 	counted   map[string]selections
 	circle    string // a fragment that is spread within itself, if there is one
+	tooLong   bool   // a name of a field in the answer
 }
+
+// longestName is how many bytes the alias of a field may have: it is in the answer once for each thing in a list.
+const longestName = 100
 
 const enough = 1 << 40 // where counting stops; sums of a few such numbers do not overflow
 
@@ -180,6 +186,7 @@ func (c *counter) of(set ast.SelectionSet) (total selections) {
 		var below selections
 		switch x := selection.(type) {
 		case *ast.Field:
+			c.tooLong = c.tooLong || len(x.Alias) > longestName
 			below = c.of(x.SelectionSet)
 		case *ast.InlineFragment:
 			below = c.of(x.SelectionSet)

@@ -116,6 +116,7 @@ func NewHandler(c Config) (*API, error) {
 	}
 	d := &door{resolver: &resolver{Config: c, kinds: kinds(), keys: c.lookUpKeys(), meters: newMeters(c.Rates),
 		sockets: newSlots(math.MaxInt, c.Limits.Sockets), followed: newSlots(math.MaxInt, c.Limits.Subscriptions),
+		unread:  newSlots(math.MaxInt, c.Limits.Unread),
 		reading: newReading(c.Pool.Config().MaxConns), writing: newWriting(c.Pool.Config().MaxConns)}}
 	d.kinds[community.KindInviteGift] = boxed[schema.InviteGiftAction] // the payer is not the caller
 	d.executor = d.newExecutor()

@@ -183,10 +183,10 @@ func (d *door) initWebsocket(ctx context.Context, payload transport.InitPayload)
 	} else if isNoText(payload["Authorization"]) || isNoText(payload["authorization"]) {
 		return d.closing(ctx, closeUnauthorized, errKey())
 	}
-	if !d.sockets.take(s.who()) {
+	if !d.sockets.take(s.who(), 1) {
 		return d.closing(ctx, closeTooManyRequests, paidaction.Errorf(codeOperationLimit, "At most %d connections may be open at once. Close some first.", d.Limits.Sockets))
 	}
-	context.AfterFunc(ctx, func() { d.sockets.free(s.who()) }) // the place is free when the connection ends
+	context.AfterFunc(ctx, func() { d.sockets.free(s.who(), 1) }) // the place is free when the connection ends
 	return withSession(ctx, s), nil, nil
 }
 

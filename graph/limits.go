@@ -31,6 +31,7 @@ type Limits struct {
 	// Each of these is for one user with all their keys, or one address without a key, in this process.
 	Sockets       int           // open websockets; default 100
 	Subscriptions int           // under way, on any connection; default 200
+	Unread        int           // bytes of answers that are in memory; default 64 MiB, beside 16 KiB of each
 	Time          time.Duration // for a query, or for a request's mutations; default 30 seconds
 	Init          time.Duration // for the first message of a websocket; default 10 seconds
 }
@@ -49,9 +50,10 @@ func (l *Limits) defaults() error {
 	l.Operations = cmp.Or(l.Operations, 50)
 	l.Sockets = cmp.Or(l.Sockets, 100)
 	l.Subscriptions = cmp.Or(l.Subscriptions, 200)
+	l.Unread = cmp.Or(l.Unread, 64<<20)
 	l.Time = cmp.Or(l.Time, 30*time.Second)
 	l.Init = cmp.Or(l.Init, 10*time.Second)
-	if min(l.Tokens, l.Selections, l.Depth, l.Complexity, l.List, l.Thread, l.Queries, l.Mutations, l.Operations, l.Sockets, l.Subscriptions) < 0 || min(l.Body, l.Text) < 0 || min(l.Time, l.Init) < 0 {
+	if min(l.Tokens, l.Selections, l.Depth, l.Complexity, l.List, l.Thread, l.Queries, l.Mutations, l.Operations, l.Sockets, l.Subscriptions, l.Unread) < 0 || min(l.Body, l.Text) < 0 || min(l.Time, l.Init) < 0 {
 		return errors.New("graph: a limit must be above zero")
 	}
 	return nil
@@ -114,6 +116,10 @@ func (r *resolver) aroundOperation(ctx context.Context, next graphql.OperationHa
 	refuse := func(err error) graphql.ResponseHandler {
 		return graphql.OneShot(&graphql.Response{Errors: gqlerror.List{r.present(ctx, err)}})
 	}
+	if r.unread.full(s.who()) {
+		return refuse(errUnread())
+	}
+	ctx = r.withAnswers(ctx, s)
 	if s.slots != nil {
 		select {
 		case s.slots <- struct{}{}:
@@ -123,10 +129,10 @@ func (r *resolver) aroundOperation(ctx context.Context, next graphql.OperationHa
 		}
 	}
 	if graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription {
-		if !r.followed.take(s.who()) {
+		if !r.followed.take(s.who(), 1) {
 			return refuse(paidaction.Errorf(codeOperationLimit, "At most %d subscriptions may be under way at once. End some first.", r.Limits.Subscriptions))
 		}
-		context.AfterFunc(ctx, func() { r.followed.free(s.who()) })
+		context.AfterFunc(ctx, func() { r.followed.free(s.who(), 1) })
 		return next(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Limits.Time)

@@ -33,7 +33,7 @@ type loaders struct {
 	transfers   *dataloadgen.Loader[pageOf[string, before], []*db.TerritoryTransfer]
 }
 
-func (r *resolver) newLoaders(viewer *int64, text *textLeft) *loaders {
+func (r *resolver) newLoaders(viewer *int64, text *answerSize) *loaders {
 	q := r.reads()
 	wait := dataloadgen.WithWait(r.GatherFor)
 	return &loaders{
@@ -47,7 +47,7 @@ func (r *resolver) newLoaders(viewer *int64, text *textLeft) *loaders {
 		}, wait),
 		texts: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*db.TextsOfRow, []error) {
 			rows, err := inTurn(ctx, r.reading, func() ([]db.TextsOfRow, error) {
-				if err := text.take(0); err != nil {
+				if err := text.grow(0, 0); err != nil {
 					return nil, err // those before have used it up
 				}
 				return db.New(r.Pool).TextsOf(ctx, ids)
@@ -215,13 +215,23 @@ func loadIf[K comparable, R any](ctx context.Context, from *dataloadgen.Loader[K
 
 // withLoaders makes the loaders only when they are needed: most mutations answer with what they wrote, and need none.
 func (r *resolver) withLoaders(ctx context.Context) context.Context {
-	viewer, text := sessionOf(ctx).viewer(), textOfAnswer(ctx)
+	viewer, text := sessionOf(ctx).viewer(), answerOf(ctx)
 	return context.WithValue(ctx, loadersKey{}, sync.OnceValue(func() *loaders { return r.newLoaders(viewer, text) }))
 }
 
-// aroundResponse gives each response its own loaders: what a subscription sends next is read again.
+// aroundResponse gives each response its own loaders: what a subscription sends next is read again. It counts what the
+// response has in memory.
 func (r *resolver) aroundResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	return next(r.withLoaders(r.withText(ctx)))
+	size, begun := ctx.Value(answerKey{}).(*answerSize)
+	if !begun {
+		return next(ctx) // it was refused
+	}
+	size.begin(r.Limits.Text)
+	response := next(r.withLoaders(ctx))
+	if response != nil {
+		size.end(len(response.Data) + len(response.Errors)*errorBytes)
+	}
+	return response
 }
 
 // aroundRootField gives each mutation of a request its own loaders, so that it sees what the earlier ones did. It refuses

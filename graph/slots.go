@@ -16,25 +16,38 @@ type slots struct {
 
 func newSlots(most, each int) *slots { return &slots{most: most, each: each, taken: map[string]int{}} }
 
-// take takes a place for an asker; free gives it back.
-func (s *slots) take(who string) bool {
+// take takes n places for an asker, if there are as many; free gives them back.
+func (s *slots) take(who string, n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all >= s.most || s.taken[who] >= s.each {
+	if s.all > s.most-n || s.taken[who] > s.each-n {
 		return false
 	}
-	s.all++
-	s.taken[who]++
+	s.move(who, n)
 	return true
 }
 
-func (s *slots) free(who string) {
+// add takes them whether there are as many or not.
+func (s *slots) add(who string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all--
-	if s.taken[who]--; s.taken[who] == 0 {
+	s.move(who, n)
+}
+
+func (s *slots) free(who string, n int) { s.add(who, -n) }
+
+func (s *slots) move(who string, n int) {
+	s.all += n
+	if s.taken[who] += n; s.taken[who] == 0 {
 		delete(s.taken, who)
 	}
+}
+
+// full reports whether an asker has all that they may have.
+func (s *slots) full(who string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken[who] >= s.each
 }
 
 // who is the asker for slots and meters: a user with all their keys, or an address without a key.

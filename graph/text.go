@@ -2,7 +2,7 @@ package graph
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
 
@@ -12,46 +12,132 @@ import (
 // textsAtOnce is how many texts of items are read by one query: the longest are 160 KB each.
 const textsAtOnce = 50
 
-// textLeft is how many more bytes of text an answer may hold. It is made in memory as a whole, several times over, and
-// the number of its fields says nothing about their length: some hundred comments of the longest kind would else be an
-// answer of a gigabyte, which ends the process, and anybody may ask for it.
-type textLeft struct{ bytes atomic.Int64 }
+// answerSize is what there is in memory of the present answer of an operation. An answer is made as a whole, several
+// times over, and stays until its reader has taken it. The number of its fields says nothing about their length: some
+// hundred comments of the longest kind would else be an answer of a gigabyte, which ends the process, and anybody may
+// ask for it, or for many that are shorter and take none of them.
+type answerSize struct {
+	unread *slots // bytes of all answers of an asker
+	who    string
 
-// take counts text that becomes part of the answer, or refuses it.
-func (t *textLeft) take(bytes int) error {
-	if t.bytes.Add(-int64(bytes)) < 0 {
+	mu    sync.Mutex
+	text  int64 // how many more bytes of text the answer may hold
+	bytes int   // as JSON
+	taken int   // of the asker's
+	gone  bool  // nothing is sent any more
+}
+
+// alwaysAnswered is how many bytes of each answer an asker has in any case: what a mutation says of a payment is never
+// refused because of other answers. More is taken in such pieces.
+const alwaysAnswered = 16 << 10
+
+// begin begins the next answer: the one before was sent.
+func (s *answerSize) begin(text int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free()
+	s.text = text
+}
+
+func (s *answerSize) free() {
+	s.unread.free(s.who, s.taken)
+	s.bytes, s.taken = 0, 0
+}
+
+// leave gives back what the last answer had.
+func (s *answerSize) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free()
+	s.gone = true
+}
+
+// grow counts what becomes part of the answer, or refuses it.
+func (s *answerSize) grow(bytes, text int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return context.Canceled
+	}
+	if s.text -= int64(text); s.text < 0 {
 		return paidaction.Errorf(codeTextLimit, "There is more text in this than one answer can hold. Ask for fewer things at a time.")
 	}
+	if over := s.bytes + bytes - s.taken - alwaysAnswered; over > 0 {
+		piece := max(over, alwaysAnswered)
+		if !s.unread.take(s.who, piece) {
+			return errUnread()
+		}
+		s.taken += piece
+	}
+	s.bytes += bytes
 	return nil
 }
 
-type textKey struct{}
+// errorBytes is about how many bytes an error has in an answer.
+const errorBytes = 300
 
-func textOfAnswer(ctx context.Context) *textLeft { return ctx.Value(textKey{}).(*textLeft) }
-
-// withText begins an answer.
-func (r *resolver) withText(ctx context.Context) context.Context {
-	left := &textLeft{}
-	left.bytes.Store(r.Limits.Text)
-	return context.WithValue(ctx, textKey{}, left)
+// end counts what the answer has become, with what no field has counted.
+func (s *answerSize) end(bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return
+	}
+	if over := bytes - s.taken - alwaysAnswered; over > 0 {
+		s.unread.add(s.who, over)
+		s.taken += over
+	}
 }
 
-// aroundField counts each text of an answer.
+func errUnread() error {
+	return paidaction.Errorf(codeOperationLimit, "Too much that you have asked for is still on its way to you. Wait until it has come.")
+}
+
+type answerKey struct{}
+
+func answerOf(ctx context.Context) *answerSize { return ctx.Value(answerKey{}).(*answerSize) }
+
+// withAnswers has the answers of an operation counted. Over HTTP the last one was sent when the request is over; on a
+// websocket when the next one is asked for: its reader can end the operation before that.
+func (r *resolver) withAnswers(ctx context.Context, s *session) context.Context {
+	size := &answerSize{unread: r.unread, who: s.who()}
+	if s.slots == nil {
+		context.AfterFunc(ctx, size.leave)
+	}
+	return context.WithValue(ctx, answerKey{}, size)
+}
+
+// aroundField counts each field of an answer.
 func aroundField(ctx context.Context, next graphql.Resolver) (any, error) {
 	value, err := next(ctx)
 	if err != nil {
 		return value, err
 	}
-	switch text := value.(type) {
+	var text string
+	switch said := value.(type) {
 	case string:
-		err = textOfAnswer(ctx).take(len(text))
+		text = said
 	case *string:
-		if text != nil {
-			err = textOfAnswer(ctx).take(len(*text))
+		if said != nil {
+			text = *said
 		}
 	}
-	if err != nil {
+	if err := answerOf(ctx).grow(len(graphql.GetFieldContext(ctx).Field.Alias)+inJSON(text), len(text)); err != nil {
 		return nil, err
 	}
 	return value, nil
+}
+
+// inJSON is about how many bytes a text has in an answer, with what comes between it and the next one.
+func inJSON(text string) (bytes int) {
+	bytes = len(text) + 8
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"', c == '\\', c == '\n', c == '\r', c == '\t':
+			bytes++
+		case c < ' ', c == '<', c == '>', c == '&':
+			bytes += 5
+		}
+	}
+	return bytes
 }

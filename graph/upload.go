@@ -95,10 +95,10 @@ func (f *files) receive(w http.ResponseWriter, r *http.Request) (db.Upload, erro
 	if s.user == nil {
 		u.Client = f.Engine.ClientHash(s.client)
 	}
-	if !f.slots.take(s.who()) {
+	if !f.slots.take(s.who(), 1) {
 		return db.Upload{}, refused(http.StatusServiceUnavailable, paidaction.CodeTryAgain, "Too many files are being uploaded. Try again in a moment.")
 	}
-	defer f.slots.free(s.who())
+	defer f.slots.free(s.who(), 1)
 	ctx = withSession(ctx, s)
 	if err := community.CheckRoom(ctx, f.writes(), f.Prices, u.Owner); err != nil {
 		return db.Upload{}, tooMany(err)
