@@ -165,6 +165,7 @@ func (d *door) newExecutor() *handler.Server {
 		s.Use(extension.Introspection{})
 	}
 	s.AroundOperations(untilItEnds)
+	s.AroundOperations(d.aroundAnswers)
 	s.AroundOperations(d.aroundOperation)
 	s.AroundResponses(d.aroundResponse)
 	s.AroundRootFields(d.aroundRootField)

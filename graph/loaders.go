@@ -219,19 +219,9 @@ func (r *resolver) withLoaders(ctx context.Context) context.Context {
 	return context.WithValue(ctx, loadersKey{}, sync.OnceValue(func() *loaders { return r.newLoaders(viewer, text) }))
 }
 
-// aroundResponse gives each response its own loaders: what a subscription sends next is read again. It counts what the
-// response has in memory.
+// aroundResponse gives each response its own loaders: what a subscription sends next is read again.
 func (r *resolver) aroundResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	size, begun := ctx.Value(answerKey{}).(*answerSize)
-	if !begun {
-		return next(ctx) // it was refused
-	}
-	size.begin(r.Limits.Text)
-	response := next(r.withLoaders(ctx))
-	if response != nil {
-		size.end(len(response.Data) + len(response.Errors)*errorBytes)
-	}
-	return response
+	return next(r.withLoaders(ctx))
 }
 
 // aroundRootField gives each mutation of a request its own loaders, so that it sees what the earlier ones did. It refuses

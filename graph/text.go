@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -95,16 +96,32 @@ func errUnread() error {
 
 type answerKey struct{}
 
-func answerOf(ctx context.Context) *answerSize { return ctx.Value(answerKey{}).(*answerSize) }
+// answerOf is nil for what was refused before it began.
+func answerOf(ctx context.Context) *answerSize {
+	size, _ := ctx.Value(answerKey{}).(*answerSize)
+	return size
+}
 
-// withAnswers has the answers of an operation counted. Over HTTP the last one was sent when the request is over; on a
+// aroundAnswers counts the answers of an operation. Over HTTP the last one was sent when the request is over; on a
 // websocket when the next one is asked for: its reader can end the operation before that.
-func (r *resolver) withAnswers(ctx context.Context, s *session) context.Context {
+func (r *resolver) aroundAnswers(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
+	s := sessionOf(ctx)
+	if r.unread.full(s.who()) {
+		return graphql.OneShot(&graphql.Response{Errors: gqlerror.List{r.present(ctx, errUnread())}})
+	}
 	size := &answerSize{unread: r.unread, who: s.who()}
 	if s.slots == nil {
 		context.AfterFunc(ctx, size.leave)
 	}
-	return context.WithValue(ctx, answerKey{}, size)
+	respond := next(context.WithValue(ctx, answerKey{}, size))
+	return func(ctx context.Context) *graphql.Response {
+		size.begin(r.Limits.Text)
+		response := respond(ctx)
+		if response != nil {
+			size.end(len(response.Data) + len(response.Errors)*errorBytes)
+		}
+		return response
+	}
 }
 
 // aroundField counts each field of an answer.
