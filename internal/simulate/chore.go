@@ -239,6 +239,9 @@ func (w *world) strike(s stroke) {
 	case databaseForgets:
 		w.backUp()
 		w.queue.add(w.tick+s.takes/4, w.forget)
+	case nodeForgets:
+		backup := node.Backup()
+		w.queue.add(w.tick+s.takes/4, func() { w.lose(s, backup) })
 	}
 }
 

@@ -47,6 +47,7 @@ const (
 	clockIsWrong    Fault = "clock of a process is wrong"
 	nodesClock      Fault = "clock of a node is wrong"
 	databaseForgets Fault = "database is restored"
+	nodeForgets     Fault = "node has lost its data"
 	callerLeaves    Fault = "caller goes away"
 	receiverAdds    Fault = "receiver adds to what is held"
 )
@@ -55,7 +56,7 @@ const (
 var Faults = []Fault{processDies, stalls, lostBefore, lostAfter, lostInside, arrivesLate, refusedSerialising, databaseRestarts,
 	callFails, answerIsLost, arrivesLater, slow, saysUnknown, saysExists, streamEnds,
 	nodeAway, nodeBehind, clockJumps, blockBurst, jobTwice, eventDropped, eventRepeated, eventDelayed,
-	processStops, clockIsWrong, nodesClock, databaseForgets, callerLeaves, receiverAdds,
+	processStops, clockIsWrong, nodesClock, databaseForgets, nodeForgets, callerLeaves, receiverAdds,
 	paidAtExpiry, overpaid, paidInParts, askedTwice, retriedTwice}
 
 // place is where a fiber yields.

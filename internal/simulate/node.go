@@ -249,6 +249,7 @@ func (n remote) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(pa
 		if err == nil {
 			n.world.mustBeHeld(first.Hash)
 			n.world.mustBeAlone(first.Hash, n.name)
+			n.world.mustStay(first.Hash, n.name)
 		}
 		return err
 	})

@@ -124,6 +124,7 @@ func newPlan(seed uint64) *plan {
 	p.drawStrokes(r)
 	p.drawRare()
 	p.drawLoss()
+	p.drawLostNode()
 	p.takeAim()
 	p.drawRush()
 	p.drawAgain()

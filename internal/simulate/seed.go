@@ -250,6 +250,10 @@ func (w *world) heal() {
 // receiver.
 const enough = 6 * time.Hour
 
+// enoughWithout is the same where a node has lost its data, and much stays open: until the invoices of receivers have
+// expired, and what follows from that.
+const enoughWithout = 100 * time.Minute
+
 // seeWhetherItIsOver checks from time to time whether anything is open.
 func (w *world) seeWhetherItIsOver(n int) {
 	open, err := w.database.queries().Unfinished(w.ctx)
@@ -259,7 +263,7 @@ func (w *world) seeWhetherItIsOver(n int) {
 	switch {
 	case open == 0 && len(w.fibers) == 0 && len(w.late) == 0 && w.tick > w.plan.horizon+13*time.Minute && len(w.dueJobs()) == 0:
 		w.ended = true
-	case w.tick > w.plan.horizon+enough:
+	case w.tick > w.plan.horizon+enough, w.loss != nil && w.tick > w.plan.horizon+enoughWithout:
 		w.stuck()
 		w.ended = true
 	default:
@@ -286,8 +290,8 @@ func (w *world) stuck() {
 	if err != nil {
 		panic(err)
 	}
-	if w.forgot() {
-		return // what may be open is known to checkForgotten
+	if w.forgot() || w.loss != nil {
+		return // what may be open is known to checkForgotten and checkLost
 	}
 	for _, what := range open {
 		w.violate("stuck", "%s", what)

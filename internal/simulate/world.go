@@ -60,6 +60,7 @@ type world struct {
 	backup *backup
 	lost   map[string]bool // hashes that the database has forgotten; nil: it was never restored
 	opens  time.Duration   // no process starts before then
+	loss   *loss           // nil: no node has lost its data
 
 	processes []*process
 	wrong     [processes]time.Duration // by how much the clock of each is wrong for now
