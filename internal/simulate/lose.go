@@ -2,10 +2,13 @@ package simulate
 
 import (
 	"encoding/hex"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
@@ -72,19 +75,36 @@ func (w *world) lose(s stroke, backup simnode.Backup) {
 // it is taken for true.
 func (w *world) isNoted(sent simnode.Sent, node string) bool {
 	action, err := w.database.queries().ActionSending(w.ctx, sent.Request.Bolt11)
-	var row db.RelayPayment
-	var claims []db.RelayAttempt
-	q := db.New(w.database.pool)
-	if err == nil {
-		row, err = q.GetRelay(w.ctx, action)
-	}
-	if err == nil {
-		claims, err = q.Attempts(w.ctx, row.ID)
-	}
 	if err != nil {
 		panic(err)
 	}
+	row, claims := w.claimsOn(action)
 	return row.Preimage != nil || slices.ContainsFunc(claims, func(c db.RelayAttempt) bool { return c.Node == node && c.Seen && c.Outcome == nil })
+}
+
+// claimsOn are the claims on an action's payment.
+func (w *world) claimsOn(action int64) (db.RelayPayment, []db.RelayAttempt) {
+	q := db.New(w.database.pool)
+	row, err := q.GetRelay(w.ctx, action)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return row, nil
+	}
+	claims, err2 := q.Attempts(w.ctx, row.ID)
+	if err = errors.Join(err, err2); err != nil {
+		panic(err)
+	}
+	return row, claims
+}
+
+// isForAnother reports whether an action's payment was claimed for a node in whose place another one answers: nobody
+// can say any more whether it was sent.
+func (w *world) isForAnother(action int64) bool {
+	key, err := w.loss.node.PublicKey(w.ctx)
+	if err != nil {
+		panic(err)
+	}
+	_, claims := w.claimsOn(action)
+	return slices.ContainsFunc(claims, func(c db.RelayAttempt) bool { return c.Node == w.loss.node.Name() && c.NodeKey != key })
 }
 
 // lostInvoice is the invoice of a hash as a node knew it before it lost its data.
@@ -127,7 +147,7 @@ func (w *world) checkLost() {
 	}
 	openFor := map[paidaction.Hash]bool{}
 	for _, a := range m.attempts {
-		if excused[a.id] = touched[a.hash.String()]; excused[a.id] && !paidaction.State(a.state).Terminal() {
+		if excused[a.id] = touched[a.hash.String()] || w.isForAnother(a.id); excused[a.id] && !paidaction.State(a.state).Terminal() {
 			openFor[a.hash] = true
 		}
 	}
