@@ -58,9 +58,6 @@ func (ws *wallets) offerAgain(p *purse, amount paidaction.Msat, key string) *iss
 func (ws *wallets) thinkAgain(p *purse, inv *issued, key string, n int) {
 	if now := p.receiver.Receipt(inv.Hash); now.Payments == 0 && now.Held == 0 && !ws.world.calm {
 		inv.act = actsAgain[ws.world.chance.below(len(actsAgain), key+" again", n)]
-		if inv.brief && ws.world.chance.happens(0.7, key+" hangs", n) {
-			inv.act = simnode.Holds
-		}
 		p.receiver.Change(inv.Hash, inv.act)
 		ws.mayHang(p, inv, key, n)
 	}

@@ -36,8 +36,7 @@ type issued struct {
 	amount  paidaction.Msat
 	act     simnode.Act
 	expires time.Time
-	brief   bool // it expires soon, and its payments mostly hang until after that
-	offers  int  // how often it was offered again
+	offers  int // how often it was offered again
 }
 
 func (ws *wallets) add(owner int64) *purse {
@@ -69,11 +68,10 @@ func (ws *wallets) issue(p *purse, amount paidaction.Msat, key string) *issued {
 	if w.chance.happens(0.2, key+" expiry", n) {
 		ask.Expiry = 10 * time.Minute
 	}
-	brief := w.outlasts(p) && w.chance.happens(0.4, key+" expires soon", n)
-	if brief {
+	if w.outlasts(p) && w.chance.happens(0.4, key+" expires soon", n) {
 		ask.Expiry = w.chance.between(40*time.Second, 4*time.Minute, key+" expires", n).Truncate(time.Second)
 	}
-	inv := &issued{Issued: p.receiver.Issue(ask), amount: amount, act: act, expires: w.Now().Add(ask.Expiry), brief: brief}
+	inv := &issued{Issued: p.receiver.Issue(ask), amount: amount, act: act, expires: w.Now().Add(ask.Expiry)}
 	if ask.Truncate {
 		inv.amount -= inv.amount % 1000
 	}
@@ -87,7 +85,7 @@ func (ws *wallets) mayHang(p *purse, inv *issued, key string, n int) {
 	w := ws.world
 	if inv.act == simnode.Holds || inv.act == simnode.Splits || inv.act == simnode.Unsteady {
 		later := w.chance.between(time.Second, 5*time.Minute, key+" resolves", n)
-		if inv.brief || w.outlasts(p) && w.chance.happens(0.5, key+" for long", n) {
+		if w.outlasts(p) && w.chance.happens(0.5, key+" for long", n) {
 			later = w.chance.between(5*time.Minute, 20*time.Minute, key+" resolves", n)
 		}
 		gives := w.chance.happens(0.6, key+" gives", n) || inv.act == simnode.Splits
