@@ -311,6 +311,8 @@ func TestWhatIsKeptForEverIsNotDeleted(t *testing.T) {
 		`UPDATE reward SET rank = rank`, `DELETE FROM reward`, `UPDATE reward_day SET day = day`, `DELETE FROM reward_day`,
 		`UPDATE archived_balance SET msat = msat`, `DELETE FROM archived_balance`, `UPDATE archived_loss SET msat = msat`, `DELETE FROM archived_loss`,
 		`UPDATE foreign_hash SET used = used`, `DELETE FROM foreign_hash`, `DELETE FROM invoice`, `DELETE FROM inner_invoice`, `DELETE FROM relay_payment`, `DELETE FROM relay_attempt`,
+		`DELETE FROM account`, `UPDATE balance_delta SET msat = msat`, `DELETE FROM balance_delta`,
+		`WITH folded AS (UPDATE account SET balance = balance WHERE id <> 33) DELETE FROM balance_delta`,
 	} {
 		if by := wantRefused(t, tx, sql); by.Code != "HF002" {
 			t.Errorf("%s: %s", sql, by)
