@@ -58,6 +58,13 @@ func payment(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 			r.found(endedWrong.broken(a, "action %d is %s, and has come to an end %d times", b.ID, b.State, b.Ends))
 		}
 	}
+	if err != nil {
+		return err
+	}
+	returns, err := q.BreaksOfReturns(ctx, ids)
+	for _, b := range returns {
+		r.found(othersReturn.broken(of(b.ID), "of action %d the payer was to get %d msat, and has got %d", b.ID, b.Due, b.Got))
+	}
 	return err
 }
 
@@ -172,12 +179,12 @@ func outgoing(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 		tell(b.Twice, paidTwice, "the payment hash of action %d is paid by another action too", b.ActionID)
 		tell(b.ForeignInvoice, ownInvoice, "action %d pays the hash of an invoice of ours that is another action's", b.ActionID)
 		tell(b.Unsaid, unsaid, "the receiver's preimage is known of action %d, which is %s", b.ActionID, b.State)
-		tell(b.GivenUp, givenUp, "the outgoing payment of action %d is failed, the action is %s", b.ActionID, b.State)
+		tell(b.GivenUp, givenUp, "the outgoing payment of action %d is %s, the action is %s", b.ActionID, b.Stage, b.State)
 		tell(b.Live, stillLive, "the outgoing payment of action %d is %s, the action is %s", b.ActionID, b.Stage, b.State)
 		tell(b.WrongPreimage, wrongPreimage, "the preimage of the outgoing payment of action %d is not that of its hash", b.ActionID)
 		tell(b.Late, notSettled, "action %d is FORWARDED, and past its safety height", b.ActionID)
 		tell(b.UnbookedLoss, lossUnbooked, "the payer's payment of action %d was lost, and no loss is booked", b.ActionID)
-		tell(b.OtherTerms, otherTerms, "the outgoing payment of action %d is not over the amount and the routing budget that it was accepted for", b.ActionID)
+		tell(b.OtherTerms, otherTerms, "the outgoing payment of action %d is not the one, of the amount and the routing budget, that was accepted", b.ActionID)
 		tell(b.OtherFee, otherFee, "the fee of the outgoing payment of action %d is not the one that was booked", b.ActionID)
 		tell(b.Unclaimed, unclaimed, "the outgoing payment of action %d was made, and no claim on a node says so", b.ActionID)
 		over := paidaction.State(b.State)
@@ -188,11 +195,18 @@ func outgoing(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	return err
 }
 
-// recorded checks that the records needed to ask a node are there.
+// recorded checks that the records by which nodes are asked, and payments taken, are there.
 func recorded(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	rows, err := q.LostRecords(ctx, ids)
 	for _, b := range rows {
 		r.found(recordLost.broken(of(b.ID), "the %s of action %d, which is %s, is not there", b.What, b.ID, b.State))
+	}
+	if err != nil {
+		return err
+	}
+	wrong, err := q.WrongPreimages(ctx, ids)
+	for _, b := range wrong {
+		r.found(ownPreimage.broken(at{actions: []int64{b.ActionID}, node: b.Node}, "the invoice of action %d, which is %s, has not the preimage of its hash", b.ActionID, b.State))
 	}
 	return err
 }

@@ -144,6 +144,9 @@ var breakings = map[string]breaking{
 	"1 clearing":   {sql: `{transfer} VALUES (NULL, 17, 5, 5, 'x', '2026-01-01') {booked}`},
 	"1 reward":     {sql: `UPDATE reward SET credits_msat = credits_msat + 1 WHERE rank = 1`},
 	"1 reward-day": {sql: `ALTER TABLE reward_day DROP CONSTRAINT all_or_nothing; UPDATE reward_day SET pool_credits_msat = paid_credits_msat - 1`},
+	"1 account":    {sql: `DELETE FROM account WHERE id = 8`},
+	"1 routing":    {sql: `{transfer} VALUES (NULL, 6, 32, 5, 'x', '2026-01-01') {booked}`},
+	"1 range":      {sql: `UPDATE action_range SET archived_at = now(), steps = 0, postings = 0 WHERE first_action = 1`},
 	"1 rest": {sql: `DO $$ DECLARE first_one bigint; BEGIN
 		FOR first_one IN SELECT first_action FROM action_range LOOP EXECUTE format('ALTER TABLE posting DETACH PARTITION %I', 'posting_' || first_one); END LOOP; END $$;
 		INSERT INTO posting OVERRIDING SYSTEM VALUE SELECT * FROM posting_1`},
@@ -154,8 +157,10 @@ var breakings = map[string]breaking{
 	"2 wrong-amount":    {sql: `{transfer} VALUES ({credits}, 33, 3, 5, 'x', '2026-01-01') {booked}`},
 	"2 charged":         {sql: `{transfer} VALUES ({retried}, 33, 3, 5, 'x', '2026-01-01') {booked}`},
 	"2 other-source":    {sql: `UPDATE paid_action SET payer_id = (SELECT min(id) FROM usr) WHERE id = {credits}`, also: []int{3, 6}},
-	"2 ended":           {sql: `INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES ({opt}, 'PENDING', 'PAID', 'INVOICE_SETTLED', now())`, also: []int{6}},
-	"2 not-refunded":    {sql: `DELETE FROM posting WHERE action_id = {refunded} AND from_account = 6`, also: []int{1}},
+	"2 other-receiver": {sql: `UPDATE posting SET to_account = 16 WHERE action_id = {refunded} AND from_account = 6;
+		UPDATE account SET balance = balance + CASE id WHEN 16 THEN 25000 ELSE -25000 END WHERE id IN (16, 32)`},
+	"2 ended":        {sql: `INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES ({opt}, 'PENDING', 'PAID', 'INVOICE_SETTLED', now())`, also: []int{6}},
+	"2 not-refunded": {sql: `DELETE FROM posting WHERE action_id = {refunded} AND from_account = 6`, also: []int{1}},
 
 	"3 counts":         {sql: `UPDATE zap SET state = 'PAID' WHERE state = 'FAILED'`},
 	"3 does-not-count": {sql: `UPDATE item SET state = 'PENDING'`},
@@ -245,6 +250,7 @@ var breakings = map[string]breaking{
 	"9 terms":        {sql: `UPDATE relay_payment SET amount_msat = amount_msat + 1 WHERE action_id = {wrapped}`},
 	"9 booked-fee":   {sql: `UPDATE relay_payment SET fee_msat = fee_msat + 1 WHERE action_id = {withdrawn}`},
 	"9 unclaimed":    {sql: `UPDATE relay_attempt SET outcome = 'FAILED' WHERE outcome = 'PAID'`},
+	"9 own-preimage": {sql: `UPDATE invoice SET preimage = sha256('x') WHERE action_id = {retried}`},
 	"9 record-lost":  {sql: `DELETE FROM invoice WHERE action_id = {retried}`},
 	"9 not-issued": {do: func(w *enginetest.World) {
 		preimage := paidaction.Preimage{9}
@@ -269,10 +275,12 @@ const (
 	guardsOff = `UPDATE account SET balance = balance + (SELECT coalesce(sum(msat), 0) FROM balance_delta WHERE account_id = account.id); DELETE FROM balance_delta; ` +
 		`ALTER TABLE paid_action DISABLE TRIGGER USER; ALTER TABLE action_history DISABLE TRIGGER USER; ALTER TABLE posting DISABLE TRIGGER USER; ` +
 		`ALTER TABLE reward DISABLE TRIGGER USER; ALTER TABLE reward_day DISABLE TRIGGER USER; ALTER TABLE invoice DISABLE TRIGGER USER; ` +
-		`ALTER TABLE relay_payment DISABLE TRIGGER USER; ALTER TABLE relay_attempt DISABLE TRIGGER USER; ALTER TABLE foreign_hash DISABLE TRIGGER USER; `
+		`ALTER TABLE relay_payment DISABLE TRIGGER USER; ALTER TABLE relay_attempt DISABLE TRIGGER USER; ALTER TABLE foreign_hash DISABLE TRIGGER USER; ` +
+		`ALTER TABLE account DISABLE TRIGGER USER; ALTER TABLE balance_delta DISABLE TRIGGER USER; ALTER TABLE inner_invoice DISABLE TRIGGER USER; `
 	guardsOn = `; ALTER TABLE paid_action ENABLE TRIGGER USER; ALTER TABLE action_history ENABLE TRIGGER USER; ALTER TABLE posting ENABLE TRIGGER USER; ` +
 		`ALTER TABLE reward ENABLE TRIGGER USER; ALTER TABLE reward_day ENABLE TRIGGER USER; ALTER TABLE invoice ENABLE TRIGGER USER; ` +
-		`ALTER TABLE relay_payment ENABLE TRIGGER USER; ALTER TABLE relay_attempt ENABLE TRIGGER USER; ALTER TABLE foreign_hash ENABLE TRIGGER USER`
+		`ALTER TABLE relay_payment ENABLE TRIGGER USER; ALTER TABLE relay_attempt ENABLE TRIGGER USER; ALTER TABLE foreign_hash ENABLE TRIGGER USER; ` +
+		`ALTER TABLE account ENABLE TRIGGER USER; ALTER TABLE balance_delta ENABLE TRIGGER USER; ALTER TABLE inner_invoice ENABLE TRIGGER USER`
 )
 
 // Each kind of break is made alone, with every guard of the database off. It is found under its invariant, with what is
@@ -387,7 +395,8 @@ func TestAGuardThatIsOffSomewhereIsFound(t *testing.T) {
 		"actions of nobody": `DROP TRIGGER action_payer_known ON paid_action`, "people who can be deleted": `ALTER TABLE usr DISABLE TRIGGER refuse_user_delete`,
 		"keys that stay good":         `ALTER TABLE api_key DISABLE TRIGGER begin_key_epoch`,
 		"actions that can be deleted": `DROP TRIGGER refuse_delete ON paid_action`,
-		"a partition to be emptied":   `ALTER TABLE posting_1 DISABLE TRIGGER posting_not_truncated`, "a partition that can be emptied": `DROP TRIGGER posting_not_truncated ON posting_1`,
+		"money that can be lost":      `DROP TRIGGER balance_delta_folded ON balance_delta`, "accounts that can be lost": `ALTER TABLE account DISABLE TRIGGER account_kept`,
+		"a partition to be emptied": `ALTER TABLE posting_1 DISABLE TRIGGER posting_not_truncated`, "a partition that can be emptied": `DROP TRIGGER posting_not_truncated ON posting_1`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -489,6 +498,45 @@ func TestWhatIsGivenBackByHandIsNoBreak(t *testing.T) {
 		exec(w, someAction.Replace(`{transfer} VALUES (`+action+`, 3, 33, 5, 'given back by hand', '2026-01-01') {booked}`))
 		if report := run(t, w); !report.OK {
 			t.Errorf("%s: %+v", kind, report)
+		}
+	}
+}
+
+// The same holds for what went to somebody else than the payer: it comes to them through a clearing account.
+func TestWhatIsPutRightByHandIsNoBreak(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	exec(w, guardsOff+someAction.Replace(breakings["2 other-receiver"].sql)+guardsOn)
+	for _, sql := range []string{`NULL, 16, 10, 25000, 'x'`, `{refunded}, 10, 32, 25000, 'put right by hand'`} {
+		if run(t, w).OK {
+			t.Error("it counts as put right too early")
+		}
+		exec(w, someAction.Replace(`{transfer} VALUES (`+sql+`, '2026-01-01') {booked}`))
+	}
+	if report := run(t, w); !report.OK {
+		t.Errorf("%+v", report)
+	}
+}
+
+// Whoever has lost all accounts is told so, by each run.
+func TestWithoutAccountsEachIsMissed(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	exec(w, guardsOff+`TRUNCATE account`+guardsOn)
+	for changed, want := range map[time.Time]int64{{}: 9 + 4, w.Clock.Now().Add(-time.Hour): 9} {
+		config, missing := compared(w), int64(0)
+		config.Changed = changed
+		report, err := reconcile.Run(w.Ctx, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range report.Invariants[0].Breaks {
+			if b.Kind == "account" {
+				missing++
+			}
+		}
+		if missing != want {
+			t.Errorf("changed since %s: %d are missed, want %d: %+v", changed, missing, want, report.Invariants[0])
 		}
 	}
 }

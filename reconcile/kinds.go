@@ -20,10 +20,16 @@ var (
 	nobodys = kind(1, "nobody", "ReceivedByNobody, over all that is not folded in yet",
 		"An account has received money and does not exist: nobody can spend it.",
 		bug+"make its row in account, with a balance of 0, if its user exists; else move the money by a posting of no action to whom it belongs, with the row made for that (docs/reconcile.md, booking by hand).")
-	notBacked = kind(1, "backing", "ledger.Balance of both accounts",
+	accountGone = kind(1, "account", "MissingAccounts; users' only by holdfast reconcile",
+		"An account of the system, or of a user, is not there: what was in it is gone, and nobody can pay from it or be paid.",
+		"Stop every process. "+outside+"put its row back into account, with the balance that makes it agree with its postings.")
+	routingDiffers = kind(1, "routing", "SetAside, over all payments that are not at their end",
+		"Routing sats are not what is set aside for the payments under way: some were taken that a payment needs, or belong to none.",
+		bug+"look for postings from or to routing sats of no action, or of one that pays nothing out, and undo them by a posting of no action (docs/reconcile.md, booking by hand).")
+	notBacked = kind(1, "backing", "Balances of both accounts",
 		"More or fewer credits are in circulation than sats back them.",
 		bug+"look for the purchase or the spending of credits whose two transfers differ.")
-	notCleared = kind(1, "clearing", "ledger.Balance of both accounts",
+	notCleared = kind(1, "clearing", "Balances of both accounts",
 		"Money that only passes through is still in a clearing account.", bug+"look for the last postings to that account: one transfer of a pair is missing.")
 	rewardDiffers = kind(1, "reward", "BreaksOfRewards; only holdfast reconcile",
 		"A reward was not posted once and in full, or money left the pool and is nobody's reward.",
@@ -35,8 +41,11 @@ var (
 		"Rows of actions are where only postings of no action belong: there was no partition for them, or their actions are archived.",
 		"A process with the role worker makes partitions ahead of need, and moves such rows there; its log says why it cannot. "+
 			"If the action is archived this is a bug: keep a copy of the database, and look for what still writes to it.")
+	rangeDiffers = kind(1, "range", "action_range and pg_inherits",
+		"A partition of the history or the postings is not there, or is there of a range that counts as archived: what archived actions did is not checked.",
+		outside+"if its range was not archived set archived_at, steps and postings of its row in action_range to NULL; put back the row, or the table, that is missing.")
 	moneyUnguarded = kind(1, "guard", "pg_trigger and pg_constraint",
-		"What keeps postings, rewards or sums of what is archived from being changed or deleted, or users from owing, is gone or switched off; or any other trigger of a table is switched off.",
+		"What keeps postings, rewards or sums of what is archived from being changed or deleted, balances from being lost, or users from owing, is gone or switched off; or any other trigger of a table is switched off.",
 		"Switch the trigger on again (ALTER TABLE … ENABLE TRIGGER), or make what is gone again as the migration of its table does. Then run `holdfast reconcile`.")
 )
 
@@ -50,6 +59,9 @@ var (
 		"What was taken is not the price, or not what arrived: onPaid ran twice, or half.", byHand+bug+"if too little was taken book the difference as a posting of the action; if too much, give it back as one with the reason 'given back by hand' (docs/reconcile.md, booking by hand).")
 	othersMoney = kind(2, "other-source", "BreaksOfPayment",
 		"An action was paid from an account that is not its payer's, or not the one that its method says.", byHand+bug+"give whose account it was their money back, as a posting of the action with the reason 'given back by hand', and take it from the payer to the same account (docs/reconcile.md, booking by hand).")
+	othersReturn = kind(2, "other-receiver", "BreaksOfReturns",
+		"What is the payer's own went elsewhere: what was overpaid or bought, or what a withdrawal had set aside and did not need.",
+		byHand+bug+"take it from where it went to a clearing account by a posting of no action, and from there to the payer by a posting of the action with the reason 'put right by hand' (docs/reconcile.md, booking by hand).")
 	charged = kind(2, "charged", "BreaksOfPayment",
 		"An action is not PAID, and money was taken for it.", byHand+bug+"give the money back by a posting of the action in the opposite direction, with the reason 'given back by hand' (docs/reconcile.md, booking by hand).")
 	endedWrong = kind(2, "ended", "BreaksOfPayment",
@@ -121,7 +133,7 @@ var (
 		"The receiver has given the preimage, and the action is not on its way to PAID: the payer's payment may be given back.",
 		"Stop every process with the role worker at once. `holdfast relay show {action}`; settle the payer's invoice at its node with the preimage in relay_payment (lncli settleinvoice) while its payment is held.")
 	givenUp = kind(5, "given-up", "BreaksOfRelay",
-		"The payment to the receiver was given up, and the action counts as paid on.",
+		"The payment to the receiver was given up, or is not made yet, and the action counts as paid on.",
 		byHand+bug+"ask the node that `holdfast relay show {action}` names what became of the payment (lncli trackpayment).")
 	stillLive = kind(5, "live", "BreaksOfRelay",
 		"The action gives the payer's money back, and the payment to the receiver was not given up.",
@@ -206,14 +218,17 @@ var (
 		"`holdfast nodes drain {node}`. `holdfast relay show {action}` has the hash: ask the node (lncli trackpayment) until it says FAILED or SUCCEEDED; what it pays then is a loss.")
 	leftDiffers = kind(9, "fee", "TrackPayment, PaymentsToCompare", "What left with a payment, or its fee, is not what is booked to the millisatoshi.",
 		byHand+bug+"book the difference between lightning and loss sats by a posting of no action (docs/reconcile.md, booking by hand). It is told until `--since` has passed.")
-	otherTerms = kind(9, "terms", "BreaksOfRelay", "An outgoing payment is recorded with another amount or routing budget than the receiver's invoice, or than its payer set aside.",
-		"`holdfast relay show {action}`. "+outside+"set amount_msat and budget_msat of relay_payment to those of inner_invoice, or of a withdrawal to what its result says.")
+	otherTerms = kind(9, "terms", "BreaksOfRelay", "An outgoing payment is recorded with another receiver, invoice, amount or routing budget than was accepted for it, or than its payer set aside.",
+		"`holdfast relay show {action}`. "+outside+"set receiver_id, bolt11, amount_msat and budget_msat of relay_payment to those of inner_invoice, or of a withdrawal to what its result says.")
 	otherFee = kind(9, "booked-fee", "BreaksOfRelay", "The fee that is recorded with an outgoing payment is not the one by which the rest of its budget went back.",
 		"`holdfast relay show {action}`. "+outside+"ask the node (lncli trackpayment). If it says what is booked set fee_msat of relay_payment to the budget less what went back as unused.")
 	unclaimed = kind(9, "unclaimed", "BreaksOfRelay", "A payment was made, and no claim says that a node has made it: no node is asked about it.",
 		"`holdfast relay show {action}`; ask every node (lncli trackpayment). "+outside+"put the claim on the one that has paid back into relay_attempt, with the outcome PAID.")
-	recordLost = kind(9, "record-lost", "LostRecords", "The invoice or the outgoing payment of an action is not recorded: no node is asked about it.",
+	recordLost = kind(9, "record-lost", "LostRecords", "The invoice or the outgoing payment of an action is not recorded, and no node is asked about it; or its receiver's invoice is not.",
 		byHand+outside+"put the row back.")
+	ownPreimage = kind(9, "own-preimage", "WrongPreimages",
+		"An invoice of ours is recorded without its preimage, or with another: its payment cannot be taken.",
+		byHand+outside+"put the preimage back into invoice before its payment is given back. Of a forward it is in relay_payment.")
 	setAside = kind(9, "set-aside", "BreaksOfRelay", "A payment is booked to its end, and some of what was set aside for it is neither spent nor back.",
 		byHand+bug+"move the rest from routing sats to whom it belongs.")
 	unrecorded = kind(9, "not-recorded", "EachPayment, RecordedHashes", "A node has made a payment that is not recorded here.",

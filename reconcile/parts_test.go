@@ -44,6 +44,15 @@ var (
 	payments look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.BreaksOfPayment(ctx, a))
 	}
+	returns look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.BreaksOfReturns(ctx, a))
+	}
+	preimages look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.WrongPreimages(ctx, a))
+	}
+	accounts look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
+		return count(q.MissingAccounts(ctx, db.MissingAccountsParams{System: []int64{0}, Users: true, Page: 1}))
+	}
 	records look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.LostRecords(ctx, a))
 	}
@@ -71,6 +80,16 @@ var parts = []struct {
 }{
 	{"a user's account, though a node was paid", payments, `UPDATE posting SET from_account = (SELECT payer_id * 16 FROM paid_action WHERE id = {opt}) WHERE action_id = {opt} AND from_account = 0`},
 	{"credits, where the method says sats", payments, `UPDATE paid_action SET method = 'REWARD_SATS' WHERE id = {credits}`},
+
+	{"somebody else has what was overpaid", returns, `UPDATE posting SET to_account = 17 WHERE action_id = {opt} AND from_account = 1 AND reason = 'overpaid'`},
+	{"the rewards have what was overpaid", returns, `UPDATE posting SET to_account = 3 WHERE action_id = {held} AND from_account = 1 AND reason = 'overpaid'`},
+	{"somebody else has the credits", returns, `UPDATE posting SET to_account = 17 WHERE action_id = {bought} AND from_account = 1`},
+	{"somebody else has what a withdrawal did not need", returns, `UPDATE posting SET to_account = 16 WHERE action_id = {withdrawn} AND reason = 'unused routing fee'`},
+	{"what goes back has left", returns, `UPDATE posting SET to_account = 0 WHERE action_id = {refunded} AND from_account = 6`},
+
+	{"no sats of a user", accounts, `DELETE FROM account WHERE id = 16`},
+	{"no credits of a user", accounts, `DELETE FROM account WHERE id = 33`},
+	{"no account of the system", accounts, `DELETE FROM account WHERE id = 0`},
 
 	{"a donation that was paid for does not count", effects, `INSERT INTO donation (action_id, msat, state) VALUES ({opt}, 1, 'PENDING')`},
 	{"a donation counts that was not paid for", effects, `INSERT INTO donation (action_id, msat, state) VALUES ({retried}, 1, 'PAID')`},
@@ -141,6 +160,13 @@ var parts = []struct {
 	{"less than the payer of a withdrawal has set aside", relayed, `UPDATE relay_payment SET amount_msat = amount_msat - 1 WHERE action_id = {withdrawn}`},
 	{"a payment that was written off, and is not booked as lost", relayed, `UPDATE action_history SET fact = 'WRITTEN_OFF' WHERE action_id = {wrapped} AND to_state = 'PAID'`},
 
+	{"another receiver's invoice", relayed, `UPDATE relay_payment SET bolt11 = 'another' WHERE action_id = {wrapped}`},
+	{"another receiver", relayed, `UPDATE relay_payment SET receiver_id = (SELECT max(id) FROM usr) WHERE action_id = {wrapped}`},
+	{"set aside for what was paid, and never booked", relayed, `UPDATE relay_payment SET stage = 'pending_confirmation', fee_msat = NULL WHERE action_id = {withdrawn};
+		DELETE FROM posting WHERE action_id = {withdrawn} AND from_account = 6`},
+
+	{"a payment that is not made, of what was paid on", relayed, `UPDATE relay_payment SET stage = 'incoming', preimage = NULL, fee_msat = NULL WHERE action_id = {wrapped}`},
+	{"a payment that is not made, of what was withdrawn", relayed, `UPDATE relay_payment SET stage = 'in_work', preimage = NULL, fee_msat = NULL WHERE action_id = {withdrawn}`},
 	{"a payment that was given up, of what goes on", relayed, `UPDATE relay_payment SET stage = 'failed', preimage = NULL, fee_msat = NULL, failure_code = 'X' WHERE action_id = {wrapped};
 		UPDATE paid_action SET state = 'FORWARDED', deadline = now() WHERE id = {wrapped}`},
 	{"a payment that goes on, of what gives the money back", relayed, `UPDATE relay_payment SET stage = 'in_work', preimage = NULL, fee_msat = NULL WHERE action_id = {wrapped};
@@ -150,6 +176,12 @@ var parts = []struct {
 
 	{"no payment of a withdrawal", records, `DELETE FROM relay_attempt USING relay_payment r WHERE payment_id = r.id AND r.action_id = {withdrawn}; DELETE FROM relay_payment WHERE action_id = {withdrawn}`},
 	{"no payment of a forward", records, `DELETE FROM relay_attempt USING relay_payment r WHERE payment_id = r.id AND r.action_id = {wrapped}; DELETE FROM relay_payment WHERE action_id = {wrapped}`},
+
+	{"no receiver's invoice", records, `DELETE FROM inner_invoice WHERE action_id = {wrapped}`},
+
+	{"no preimage", preimages, `UPDATE invoice SET preimage = NULL WHERE action_id = {opt}`},
+	{"no preimage of what was paid on", preimages, `UPDATE invoice SET preimage = NULL WHERE action_id = {wrapped}`},
+	{"another preimage of what was paid on", preimages, `UPDATE invoice SET preimage = sha256('x') WHERE action_id = {wrapped}`},
 
 	{"an anonymous payer's key twice", keys, `DROP INDEX paid_action_anonymous_key;
 		UPDATE paid_action SET payer_id = NULL, idempotency_key = repeat('x', 22), args_hash = sha256('x') WHERE id IN ({opt}, {held})`},

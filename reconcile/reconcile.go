@@ -440,11 +440,13 @@ func (r *run) rows(ctx context.Context, ids []int64) (kept []int64, err error) {
 }
 
 func (report *Report) losses(ctx context.Context, q *db.Queries) error {
-	lost, err := ledger.Balance(ctx, q, ledger.LossSats)
+	lost, err := q.Balances(ctx, []int64{int64(ledger.LossSats)})
 	if err != nil {
-		return err
+		return fmt.Errorf("read what was lost: %w", err)
 	}
-	report.LostMsat = -lost
+	for _, row := range lost { // none, if the account is not there
+		report.LostMsat = -row.Balance
+	}
 	rows, err := q.Losses(ctx, shown)
 	if err != nil {
 		return fmt.Errorf("read the losses: %w", err)

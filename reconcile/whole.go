@@ -28,7 +28,7 @@ func (r *run) whole(ctx context.Context, report *Report) error {
 		if err := r.counters(ctx, q); err != nil {
 			return err
 		}
-		if err := r.rest(ctx, q); err != nil {
+		if err := r.ranges(ctx, q, tx); err != nil {
 			return err
 		}
 		if err := r.deadlocks(ctx, tx); err != nil {
@@ -66,11 +66,39 @@ func (r *run) money(ctx context.Context, q *db.Queries) error {
 	if len(received) > 0 {
 		r.beyond[0] += received[0].Total - int64(len(received))
 	}
+	return r.system(ctx, q)
+}
+
+// system checks the accounts of the system against each other.
+func (r *run) system(ctx context.Context, q *db.Queries) error {
+	ids := make([]int64, 0, len(ledger.System()))
+	for _, a := range ledger.System() {
+		ids = append(ids, int64(a))
+	}
+	missing, err := q.MissingAccounts(ctx, db.MissingAccountsParams{System: ids, Users: r.Changed.IsZero(), Page: shown})
+	if err != nil {
+		return err
+	}
+	for _, b := range missing {
+		r.found(accountGone.broken(at{}, "the account %d (%s) is not there", b.ID, ledger.Account(b.ID)))
+	}
+	if len(missing) > 0 {
+		r.beyond[0] += missing[0].Total - int64(len(missing))
+	}
+	rows, err := q.Balances(ctx, ids)
+	if err != nil {
+		return err
+	}
 	balance := map[ledger.Account]int64{}
-	for _, a := range []ledger.Account{ledger.BackingSats, ledger.IssuedCredits, ledger.ClearCredits, ledger.ClearSats} {
-		if balance[a], err = ledger.Balance(ctx, q, a); err != nil {
-			return err
-		}
+	for _, row := range rows {
+		balance[ledger.Account(row.ID)] = row.Balance
+	}
+	aside, err := q.SetAside(ctx)
+	if err != nil {
+		return err
+	}
+	if held := balance[ledger.RoutingSats]; held != aside {
+		r.found(routingDiffers.broken(at{}, "%d msat are in %s, and %d are set aside for payments under way", held, ledger.RoutingSats, aside))
 	}
 	if backing, issued := balance[ledger.BackingSats], -balance[ledger.IssuedCredits]; backing != issued {
 		r.found(notBacked.broken(at{}, "%d msat of credits are in circulation, and %d msat of sats back them", issued, backing))
@@ -157,8 +185,9 @@ func (r *run) counters(ctx context.Context, q *db.Queries) error {
 	return nil
 }
 
-// rest looks for rows of actions in the default partitions, where only rows of no action belong.
-func (r *run) rest(ctx context.Context, q *db.Queries) error {
+// ranges checks that the partitions are those of the ranges that are not archived, and looks for rows of actions in the
+// default partitions, where only rows of no action belong.
+func (r *run) ranges(ctx context.Context, q *db.Queries, tx pgx.Tx) error {
 	id, err := q.CaughtByRest(ctx)
 	if err != nil {
 		return fmt.Errorf("look at what no partition has: %w", err)
@@ -166,6 +195,22 @@ func (r *run) rest(ctx context.Context, q *db.Queries) error {
 	r.look(1, 1)
 	if id != 0 {
 		r.found(caughtByRest.broken(at{}, "rows of action %d, and perhaps of others, are in no partition of a range", id))
+	}
+	rows, err := tx.Query(ctx, `SELECT coalesce(due.name, there.name) FROM (
+			SELECT family || '_' || first_action AS name FROM action_range CROSS JOIN unnest(ARRAY['action_history', 'posting']) AS family WHERE archived_at IS NULL
+			UNION ALL VALUES ('action_history_rest'), ('posting_rest')) AS due
+		FULL JOIN (SELECT c.relname::text AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+			WHERE i.inhparent IN ('action_history'::regclass, 'posting'::regclass)) AS there ON there.name = due.name
+		WHERE due.name IS NULL OR there.name IS NULL ORDER BY 1`)
+	if err != nil {
+		return fmt.Errorf("look at the partitions: %w", err)
+	}
+	odd, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("look at the partitions: %w", err)
+	}
+	for _, name := range odd {
+		r.found(rangeDiffers.broken(at{}, "%s is a partition and of no range that is not archived, or the other way round", name))
 	}
 	return nil
 }
@@ -191,6 +236,8 @@ var present = []struct {
 		{hashUnguarded, "relay_payment_kept"}, {hashUnguarded, "relay_attempt_kept"},
 		{moneyUnguarded, "posting_not_truncated"}, {moneyUnguarded, "reward_not_truncated"}, {moneyUnguarded, "reward_day_not_truncated"},
 		{moneyUnguarded, "archived_balance_not_truncated"}, {moneyUnguarded, "archived_loss_not_truncated"},
+		{moneyUnguarded, "account_kept"}, {moneyUnguarded, "account_not_truncated"}, {moneyUnguarded, "balance_delta_append_only"},
+		{moneyUnguarded, "balance_delta_folded"}, {moneyUnguarded, "balance_delta_not_truncated"},
 		{stepsUnguarded, "usr_not_truncated"}, {stepsUnguarded, "paid_action_not_truncated"}, {stepsUnguarded, "action_history_not_truncated"},
 		{hashUnguarded, "foreign_hash_not_truncated"}, {hashUnguarded, "invoice_not_truncated"}, {hashUnguarded, "inner_invoice_not_truncated"},
 		{hashUnguarded, "relay_payment_not_truncated"}, {hashUnguarded, "relay_attempt_not_truncated"}},

@@ -704,15 +704,16 @@ WITH found AS (
         -- 4: shares its hash with another payment that was or may be made, or with an invoice of ours that it does not belong to
         EXISTS (SELECT FROM relay_payment o WHERE o.payment_hash = r.payment_hash AND o.id <> r.id AND o.stage <> 'failed' AND r.stage <> 'failed') AS twice,
         EXISTS (SELECT FROM invoice i WHERE i.payment_hash = r.payment_hash AND i.action_id <> r.action_id AND i.action_id IS DISTINCT FROM r.inside_id) AS foreign_invoice,
-        -- 5: made while its action does not say so; given up while its action goes on; not given up though its action has
+        -- 5: made while its action does not say so; given up, or not made yet, while its action goes on; not given up though its action has
         (r.preimage IS NOT NULL AND a.state NOT IN ('FORWARDED', 'PAID') AND r.inside_id IS NULL) AS unsaid,
-        (r.stage = 'failed' AND a.state IN ('FORWARDED', 'PAID')) AS given_up,
+        (a.state IN ('FORWARDED', 'PAID') AND r.preimage IS NULL) AS given_up,
         (r.stage <> 'failed' AND a.state IN ('FAILED', 'RETRYING', 'CANCELING', 'FAILED_FORWARD')) AS live,
         (r.preimage IS NOT NULL AND sha256(r.preimage) <> r.payment_hash) AS wrong_preimage,
         (a.flow = 'WRAPPED' AND a.state = 'FORWARDED' AND coalesce(c.height > a.deadline_height, false)) AS late,
         -- 9: not over what it was accepted for: the receiver's invoice, or what the payer set aside; a fee that is not the one that was booked; made, and no claim says so
         (r.inside_id IS NULL AND CASE a.flow WHEN 'OUTGOING' THEN r.amount_msat + r.budget_msat <> a.cost_msat
-            ELSE EXISTS (SELECT FROM inner_invoice n WHERE n.action_id = r.action_id AND (n.amount_msat <> r.amount_msat OR n.budget_msat <> r.budget_msat)) END) AS other_terms,
+            ELSE EXISTS (SELECT FROM inner_invoice n WHERE n.action_id = r.action_id AND (n.amount_msat <> r.amount_msat OR n.budget_msat <> r.budget_msat
+                OR n.bolt11 <> r.bolt11 OR n.receiver_id IS DISTINCT FROM r.receiver_id)) END) AS other_terms,
         (r.stage = 'completed' AND a.id > $1 AND greatest(r.budget_msat - r.fee_msat, 0) <> coalesce((
             SELECT sum(p.msat) FROM posting p WHERE p.action_id = r.action_id AND p.from_account = 6 AND p.reason = 'unused routing fee'), 0)) AS other_fee,
         (r.preimage IS NOT NULL AND r.inside_id IS NULL
@@ -721,7 +722,8 @@ WITH found AS (
             AND EXISTS (SELECT FROM action_history h WHERE h.action_id = a.id AND h.to_state = 'PAID' AND h.fact IN ('INCOMING_LOST', 'WRITTEN_OFF'))
             AND NOT EXISTS (SELECT FROM posting p WHERE p.action_id = a.id AND p.from_account = 8 AND p.to_account <> 0)) AS unbooked_loss,
         -- 2 and 9: set aside for it, and neither spent nor back though it is at its end
-        CASE WHEN r.inside_id IS NULL AND a.id > $1 AND (r.stage = 'completed' OR a.state IN ('FAILED', 'RETRYING')) THEN coalesce((
+        CASE WHEN r.inside_id IS NULL AND a.id > $1
+                AND (r.stage = 'completed' OR a.state IN ('FAILED', 'RETRYING') OR (a.flow = 'OUTGOING' AND a.state = 'PAID')) THEN coalesce((
             SELECT sum(CASE WHEN p.to_account = 6 THEN p.msat ELSE -p.msat END) FROM posting p
             WHERE p.action_id = r.action_id AND (p.from_account = 6 OR p.to_account = 6)), 0) ELSE 0 END AS held
     FROM relay_payment r JOIN paid_action a ON a.id = r.action_id
@@ -788,6 +790,47 @@ func (q *Queries) BreaksOfRelay(ctx context.Context, arg BreaksOfRelayParams) ([
 			&i.Unclaimed,
 			&i.HeldMsat,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const breaksOfReturns = `-- name: BreaksOfReturns :many
+SELECT own.id, own.due::bigint AS due, own.got::bigint AS got FROM (
+    SELECT a.id, coalesce(sum(p.msat) FILTER (WHERE p.reason <> 'put right by hand'), 0) AS due,
+        coalesce(sum(p.msat) FILTER (WHERE p.to_account / 16 = a.payer_id), 0) AS got
+    FROM posting p JOIN paid_action a ON a.id = p.action_id
+    WHERE p.action_id = ANY($1::bigint[]) AND a.payer_id IS NOT NULL AND ((p.reason = 'overpaid' AND p.to_account <> 2)
+        OR (a.kind = 'BUY_CREDITS' AND p.from_account = 1)
+        OR (a.flow = 'OUTGOING' AND p.from_account = 6 AND (p.to_account <> 0 OR a.state <> 'PAID'))
+        OR p.reason = 'put right by hand')
+    GROUP BY a.id
+) AS own WHERE own.got < own.due ORDER BY own.id
+`
+
+type BreaksOfReturnsRow struct {
+	ID  int64
+	Due int64
+	Got int64
+}
+
+// Invariant 2: what is the payer's own and did not all go to them: what was overpaid or bought, and what was set aside for a withdrawal and has not left. What an
+// operator has put right counts as theirs.
+func (q *Queries) BreaksOfReturns(ctx context.Context, actions []int64) ([]BreaksOfReturnsRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfReturns, actions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreaksOfReturnsRow
+	for rows.Next() {
+		var i BreaksOfReturnsRow
+		if err := rows.Scan(&i.ID, &i.Due, &i.Got); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1204,6 +1247,8 @@ WHERE a.id = ANY($1::bigint[]) AND a.flow IN ('OPTIMISTIC', 'PESSIMISTIC', 'WRAP
 UNION ALL SELECT a.id, a.state, 'outgoing payment' FROM paid_action a
 WHERE a.id = ANY($1) AND (a.flow = 'OUTGOING' OR (a.flow = 'WRAPPED' AND a.state IN ('FORWARDING', 'FORWARDED', 'FAILED_FORWARD', 'PAID')))
     AND (SELECT r.action_id FROM relay_payment r WHERE r.action_id = a.id) IS NULL
+UNION ALL SELECT a.id, a.state, 'receiver''s invoice' FROM paid_action a
+WHERE a.id = ANY($1) AND a.flow = 'WRAPPED' AND (SELECT n.action_id FROM inner_invoice n WHERE n.action_id = a.id) IS NULL
 ORDER BY 1
 `
 
@@ -1250,6 +1295,45 @@ func (q *Queries) Marks(ctx context.Context, since time.Time) (MarksRow, error) 
 	var i MarksRow
 	err := row.Scan(&i.History, &i.Posting)
 	return i, err
+}
+
+const missingAccounts = `-- name: MissingAccounts :many
+SELECT due.id::bigint AS id, count(*) OVER ()::bigint AS total FROM (
+    SELECT unnest($1::bigint[]) AS id
+    UNION ALL SELECT usr.id * 16 + kind.n FROM usr CROSS JOIN (VALUES (0), (1)) AS kind (n) WHERE $2::boolean) AS due
+WHERE NOT EXISTS (SELECT FROM account WHERE account.id = due.id) ORDER BY 1 LIMIT $3
+`
+
+type MissingAccountsParams struct {
+	System []int64
+	Users  bool
+	Page   int32
+}
+
+type MissingAccountsRow struct {
+	ID    int64
+	Total int64
+}
+
+// Invariant 1: an account of the system that is not there or, of all users, one of theirs. The first are told, all counted.
+func (q *Queries) MissingAccounts(ctx context.Context, arg MissingAccountsParams) ([]MissingAccountsRow, error) {
+	rows, err := q.db.Query(ctx, missingAccounts, arg.System, arg.Users, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []MissingAccountsRow
+	for rows.Next() {
+		var i MissingAccountsRow
+		if err := rows.Scan(&i.ID, &i.Total); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const missingEffects = `-- name: MissingEffects :many
@@ -1485,6 +1569,25 @@ func (q *Queries) RecordedHashes(ctx context.Context, arg RecordedHashesParams) 
 	return items, nil
 }
 
+const setAside = `-- name: SetAside :one
+SELECT coalesce(sum((SELECT sum(CASE WHEN p.to_account = 6 THEN p.msat ELSE -p.msat END) FROM posting p
+    WHERE p.action_id = part.id AND (p.from_account = 6 OR p.to_account = 6))), 0)::bigint
+FROM (
+    SELECT r.action_id, r.inside_id FROM relay_payment r JOIN paid_action a ON a.id = r.action_id
+    WHERE r.stage IN ('incoming', 'in_work', 'pending_confirmation') AND a.state NOT IN ('FAILED', 'RETRYING')
+    UNION SELECT r.action_id, r.inside_id FROM paid_action a JOIN relay_payment r ON r.action_id = a.id WHERE a.state NOT IN ('PAID', 'FAILED', 'RETRYING')
+) AS under_way CROSS JOIN LATERAL unnest(ARRAY[under_way.action_id, under_way.inside_id]) AS part (id)
+`
+
+// Invariant 1: what the payments that are not at their end hold of what was set aside for them, as postings of their actions or of the action that a withdrawal
+// pays inside. What has ended holds nothing. One by one, as BreaksOfKeys.
+func (q *Queries) SetAside(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, setAside)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const unmarkedBounties = `-- name: UnmarkedBounties :many
 SELECT z.action_id, b.id AS item_id FROM unnest($1::bigint[]) AS n (id)
 CROSS JOIN LATERAL (SELECT zap.action_id, zap.item_id, zap.user_id FROM zap
@@ -1612,6 +1715,40 @@ func (q *Queries) WeakKeys(ctx context.Context, actions []int64) ([]WeakKeysRow,
 	for rows.Next() {
 		var i WeakKeysRow
 		if err := rows.Scan(&i.ID, &i.Guessable, &i.Unhashed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const wrongPreimages = `-- name: WrongPreimages :many
+SELECT i.action_id, a.state, i.node FROM invoice i JOIN paid_action a ON a.id = i.action_id
+WHERE i.action_id = ANY($1::bigint[])
+    AND CASE WHEN i.preimage IS NULL THEN a.flow <> 'WRAPPED' OR a.state IN ('FORWARDED', 'PAID') ELSE sha256(i.preimage) <> i.payment_hash END
+ORDER BY 1
+`
+
+type WrongPreimagesRow struct {
+	ActionID int64
+	State    string
+	Node     string
+}
+
+// Invariant 9: an invoice of ours without its preimage, or with another: its payment cannot be taken. Of a wrapped one it is known once the receiver was paid.
+func (q *Queries) WrongPreimages(ctx context.Context, actions []int64) ([]WrongPreimagesRow, error) {
+	rows, err := q.db.Query(ctx, wrongPreimages, actions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WrongPreimagesRow
+	for rows.Next() {
+		var i WrongPreimagesRow
+		if err := rows.Scan(&i.ActionID, &i.State, &i.Node); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
