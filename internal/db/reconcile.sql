@@ -497,3 +497,8 @@ GROUP BY lost.action_id, CASE WHEN lost.action_id IS NULL THEN lost.reason END O
 -- name: CaughtByRest :one
 -- An action of which rows are where only those of no action belong; 0: there is none.
 SELECT coalesce((SELECT min(action_id) FROM posting_rest), (SELECT min(action_id) FROM action_history_rest), 0)::bigint;
+
+-- name: PartitionsDue :many
+-- Which partitions there are to be: those of the ranges that are not archived, and the rest.
+SELECT (family.name || '_' || part.name)::text AS name FROM (VALUES ('action_history'), ('posting')) AS family (name)
+CROSS JOIN (SELECT action_range.first_action::text AS name FROM action_range WHERE action_range.archived_at IS NULL UNION ALL SELECT 'rest') AS part;

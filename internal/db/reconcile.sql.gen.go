@@ -1408,6 +1408,32 @@ func (q *Queries) NamesOfNode(ctx context.Context, name string) ([]string, error
 	return items, nil
 }
 
+const partitionsDue = `-- name: PartitionsDue :many
+SELECT (family.name || '_' || part.name)::text AS name FROM (VALUES ('action_history'), ('posting')) AS family (name)
+CROSS JOIN (SELECT action_range.first_action::text AS name FROM action_range WHERE action_range.archived_at IS NULL UNION ALL SELECT 'rest') AS part
+`
+
+// Which partitions there are to be: those of the ranges that are not archived, and the rest.
+func (q *Queries) PartitionsDue(ctx context.Context) ([]string, error) {
+	rows, err := q.db.Query(ctx, partitionsDue)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		items = append(items, name)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const paymentsToCompare = `-- name: PaymentsToCompare :many
 SELECT relay_attempt.node, relay_attempt.outcome, relay_attempt.seen, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
     coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at,
