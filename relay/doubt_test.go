@@ -17,7 +17,7 @@ func TestAPaymentWaitsForASilentNodeThatMayHaveIt(t *testing.T) {
 	pa := b.withdraw(inv.Bolt11)
 	b.paidByTheSecond(inv.Bolt11)
 	b.Nodes[1].SetAway(true)
-	r := b.NewRelay(func(c *relay.Config) { c.Doubted = func() bool { return true } })
+	r := b.NewRelay(func(c *relay.Config) { c.Doubted = func() (time.Time, bool) { return time.Time{}, true } })
 	if claimed, err := r.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
 		t.Fatalf("claimed by the first node: %t, error %v", claimed, err)
 	}
@@ -48,7 +48,7 @@ func TestAFailedPaymentWaitsForASilentNodeThatMayHaveIt(t *testing.T) {
 	b.Nodes[1].SetAway(true)
 	r := b.NewRelay(func(c *relay.Config) {
 		asked := false // as if the timeline were doubted since it was sent
-		c.Doubted = func() bool { was := asked; asked = true; return was }
+		c.Doubted = func() (time.Time, bool) { was := asked; asked = true; return time.Time{}, was }
 	})
 	if claimed, err := r.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
 		t.Fatalf("claimed by the first node: %t, error %v", claimed, err)
@@ -59,6 +59,40 @@ func TestAFailedPaymentWaitsForASilentNodeThatMayHaveIt(t *testing.T) {
 	b.Nodes[1].SetAway(false)
 	b.Clock.Advance(time.Minute)
 	b.Advance(pa.ID) // hears of the failure, and finds the second node
+	for b.Advance(pa.ID) == paidaction.Moved {
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
+// Nor is a node believed that does not have it at once: a process that claimed it before the fail-over may be about to
+// send it, by a claim that the database has lost.
+func TestAPaymentWaitsForWhoMayYetSendIt(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	since := time.Now()
+	passed := time.Duration(0)
+	r := b.NewRelay(func(c *relay.Config) {
+		c.Doubted = func() (time.Time, bool) { return since, true }
+		c.Monotonic = func() time.Time { return since.Add(passed) }
+	})
+	if claimed, err := r.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
+		t.Fatalf("claimed by the first node: %t, error %v", claimed, err)
+	}
+	b.AwaitStage(pa.ID, "incoming")
+	b.paidByTheSecond(inv.Bolt11) // now it does
+	b.Clock.Advance(time.Minute)
+	passed = time.Minute
+	if claimed, err := r.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
+		t.Fatalf("claimed by the first node again: %t, error %v", claimed, err)
+	}
+	for _, c := range b.Nodes[0].Calls() {
+		if c.Method == simnode.MethodPay {
+			t.Error("the first node sent it as well")
+		}
+	}
 	for b.Advance(pa.ID) == paidaction.Moved {
 	}
 	b.WantState(pa.ID, paidaction.Paid)

@@ -26,13 +26,14 @@ type possession struct {
 	paid bool // the node knows its preimage
 }
 
-// errSilent says that the database may lack claims, and that a node that could have the payment has not answered.
-var errSilent = errors.New("the timeline of the database is not accepted, and a node that could have the payment does not say whether it does")
+// errSilent says that the database may lack claims, and that nobody knows yet whether a node has the payment.
+var errSilent = errors.New("the timeline of the database is not accepted, and a node that could have the payment has not said, or not for long enough, that it does not")
 
 // whoHas asks every sending node, except the one named in but, whether it has a payment. It returns one that does; if
 // any has paid it, one of those. A node that does not answer within askOthers is passed over, as it is when an invoice
-// is accepted. answered is how many did answer. While the database may lack claims, nobody is passed over: it returns
-// errSilent, unless a node that did answer has the payment.
+// is accepted. answered is how many did answer. While the database may lack claims, nobody is passed over, and no answer
+// counts that came before whoever holds such a claim must have sent: it returns errSilent, unless a node that did answer
+// has the payment.
 func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (has possession, answered int, err error) {
 	limited, cancel := context.WithTimeout(ctx, askOthers)
 	defer cancel()
@@ -63,7 +64,8 @@ func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (ha
 		}
 		answered++
 	}
-	if has.name == "" && answered < len(names) && r.Doubted() {
+	since, doubted := r.Doubted()
+	if doubted && has.name == "" && (answered < len(names) || r.Monotonic().Sub(since) < r.Settings.SendWindow+r.Settings.Grace+askOthers) {
 		err = errSilent
 	}
 	return has, answered, err

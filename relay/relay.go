@@ -141,9 +141,9 @@ type Config struct {
 	// ConfirmClock, if set, says why Now is not to be believed that the time of a payment is over (paidaction.Config).
 	ConfirmClock func(ctx context.Context) error
 
-	// Doubted, if set, reports whether the database may lack claims: then nothing is sent, and nothing given up, while a
-	// node that could have the payment is silent.
-	Doubted func() bool
+	// Doubted, if set, reports whether the database may lack claims, and since when by Monotonic: then nothing is sent,
+	// and nothing given up, while a node that could have the payment is silent, or somebody may yet send by such a claim.
+	Doubted func() (since time.Time, doubted bool)
 
 	Random  io.Reader    // default crypto/rand
 	Log     *slog.Logger // default slog.Default()
@@ -200,7 +200,7 @@ func New(c Config) (*Relay, error) {
 		c.ConfirmClock = func(context.Context) error { return nil }
 	}
 	if c.Doubted == nil {
-		c.Doubted = func() bool { return false }
+		c.Doubted = func() (time.Time, bool) { return time.Time{}, false }
 	}
 	if c.Monotonic == nil {
 		c.Monotonic = time.Now

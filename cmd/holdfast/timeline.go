@@ -73,7 +73,7 @@ func printTimelines(ctx context.Context, e *environment, pool *pgxpool.Pool) err
 // mayBegin refuses what is new while the database may lack what was committed last: people would spend again what they
 // had spent, and be paid for again.
 func (e *environment) mayBegin() error {
-	if e.timeline.Doubted() {
+	if _, doubted := e.timeline.Doubted(); doubted {
 		return paidaction.Errorf(paidaction.CodeTryAgain, "Nothing new can be paid for while we check our books. Nothing was changed. Try again later.")
 	}
 	return nil
@@ -98,7 +98,7 @@ func (e *environment) doubts() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "holdfast", Name: "timeline_doubted",
 		Help: "1 while this process begins nothing new, since the database was restored or another has taken over, and nobody has accepted that."},
 		func() float64 {
-			if e.timeline.Doubted() {
+			if _, doubted := e.timeline.Doubted(); doubted {
 				return 1
 			}
 			return 0

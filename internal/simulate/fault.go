@@ -95,7 +95,8 @@ const mostFaults = 80
 
 // chooseFault decides whether something goes wrong at a yield point, and what.
 func (w *world) chooseFault(f *fiber, at place, what string) Fault {
-	if w.calm || w.faults >= mostFaults || w.forgot() && what == "TrackPayment" { // every node answers after a restore
+	_, doubted := w.doubted()
+	if w.calm || w.faults >= mostFaults || w.forgot() && !doubted && what == "TrackPayment" { // every node answers once a restore is accepted
 		return ""
 	}
 	chosen := w.aimedFault(f, at, what)

@@ -38,16 +38,22 @@ func (w *world) backUp() {
 const downtime = 90 * time.Second
 
 // forget restores the database as docs/production.md says: every process is stopped, numbers are not given twice, and
-// every node answers once the processes start again.
+// nothing new is begun until an operator has accepted it. Nodes may be silent until then. Every other time a copy that
+// lagged behind takes over instead, and the processes go on.
 func (w *world) forget() {
 	if w.calm || w.backup == nil {
 		return
 	}
-	w.tell(nil, "the database is lost, and restored")
 	w.touchAll(databaseForgets)
-	w.opens = w.tick + downtime
-	for _, p := range slices.Clone(w.processes) {
-		w.kill(p)
+	w.restored, w.opens = w.tick, w.tick
+	if w.chance.happens(0.5, "a copy takes over", 0) {
+		w.tell(nil, "a copy of the database takes over, which lagged behind")
+	} else {
+		w.tell(nil, "the database is lost, and restored")
+		w.opens += downtime
+		for _, p := range slices.Clone(w.processes) {
+			w.kill(p)
+		}
 	}
 	w.restartDatabase()
 	before := w.hashes()
@@ -63,11 +69,37 @@ func (w *world) forget() {
 	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
 		w.schedule(w.jobs[id], w.jobs[id].at)
 	}
+	w.accepts = w.opens + w.chance.between(time.Minute, 5*time.Minute, "the operator", 0)
+	w.queue.add(w.accepts, w.accept)
+}
+
+// accept is what an operator does once the payments that the database knows were looked for at all nodes: each of them
+// answers now.
+func (w *world) accept() {
+	if w.calm {
+		return // every node has come back
+	}
+	w.tell(nil, "the restored database is accepted")
 	for i, n := range w.nodes {
 		if w.away[n.Name()] {
 			w.comeBack(i)
 		}
 	}
+	w.look()
+}
+
+// doubted reports whether the database was restored, and nobody has accepted that, and when it was by the clock that
+// nobody sets.
+func (w *world) doubted() (since time.Time, doubted bool) {
+	return monotonicZero.Add(w.restored), w.forgot() && !w.calm && w.tick < w.accepts
+}
+
+// mayBegin refuses what is new while the database is doubted.
+func (w *world) mayBegin() error {
+	if _, doubted := w.doubted(); doubted {
+		return paidaction.Errorf(paidaction.CodeTryAgain, "Not now.")
+	}
+	return nil
 }
 
 // forgot reports whether the database was restored.

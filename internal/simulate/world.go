@@ -57,10 +57,12 @@ type world struct {
 	looking map[string]bool // by node: a worker will look soon
 	woken   int
 
-	backup *backup
-	lost   map[string]bool // hashes that the database has forgotten; nil: it was never restored
-	opens  time.Duration   // no process starts before then
-	loss   *loss           // nil: no node has lost its data
+	backup   *backup
+	lost     map[string]bool // hashes that the database has forgotten; nil: it was never restored
+	restored time.Duration   // when that was
+	opens    time.Duration   // no process starts before then
+	accepts  time.Duration   // nothing new is begun before then
+	loss     *loss           // nil: no node has lost its data
 
 	processes []*process
 	wrong     [processes]time.Duration // by how much the clock of each is wrong for now
@@ -132,13 +134,13 @@ func (w *world) start(number, life int) {
 	shared := rand.NewChaCha8(random) // shared by two, of which one runs at a time
 	var err error
 	p.relay, err = relay.New(relay.Config{Pool: w.database.pool, Nodes: nodes{w}, Issuers: nodes{w}, Leases: leases{w}, Places: w.placesOfEach(), Beside: inTurn, Wait: w.waitInProcess,
-		Wallets: w.wallets, Now: p.reads(p.relays), Monotonic: p.monotonic, ConfirmClock: p.confirmClock, Random: shared, Log: quiet,
+		Wallets: w.wallets, Now: p.reads(p.relays), Monotonic: p.monotonic, ConfirmClock: p.confirmClock, Doubted: w.doubted, Random: shared, Log: quiet,
 		Settings: relay.Settings{SendWindow: sendWindow, Grace: claimGrace, ExpirySlack: 30 * time.Second, AskTimeout: 30 * time.Second, LookTimeout: 30 * time.Second,
 			Pause: time.Millisecond}})
 	if err == nil {
 		p.engine, err = paidaction.New(paidaction.Config{
 			Pool: w.database.pool, Nodes: nodes{w}, Relay: p.relay, Jobs: queueing{w}, Actions: community.Actions(settings()),
-			Secret: make([]byte, 32), Now: p.reads(p.now), Random: shared, Log: quiet,
+			Secret: make([]byte, 32), Now: p.reads(p.now), MayBegin: w.mayBegin, Random: shared, Log: quiet,
 			Settings: paidaction.Settings{SweepWorkers: 1, MaxGroup: 4, MaxForwards: busyReceiver, MaxWithdrawals: 1 << 40},
 			Hooks: paidaction.Hooks{
 				Fault: func(id int64, err error) { w.violate("fault", "action %s: %v", w.name(id), err) },

@@ -30,8 +30,14 @@ type Watch struct {
 	FailsOver bool
 	Log       *slog.Logger
 
-	doubted atomic.Pointer[string] // nil: none
-	blind   atomic.Bool            // it was said that the server does not tell
+	doubted atomic.Pointer[doubt] // nil: none
+	blind   atomic.Bool           // it was said that the server does not tell
+}
+
+// doubt is about a history that no operator has accepted.
+type doubt struct {
+	name  string
+	since time.Time
 }
 
 // Database is a connection, or a pool.
@@ -40,8 +46,14 @@ type Database interface {
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
-// Doubted reports whether this process has met a history that no operator has accepted.
-func (w *Watch) Doubted() bool { return w.doubted.Load() != nil }
+// Doubted reports whether this process has met a history that no operator has accepted, and when.
+func (w *Watch) Doubted() (since time.Time, doubted bool) {
+	d := w.doubted.Load()
+	if d == nil {
+		return time.Time{}, false
+	}
+	return d.since, true
+}
 
 // follows marks a connection to a copy that only follows.
 const follows = "holdfast follows"
@@ -150,10 +162,10 @@ func database(name string) string { return name[:strings.LastIndex(name, "/")+1]
 func (w *Watch) heard(ctx context.Context, here db.ServerTimelineRow) {
 	before := w.doubted.Load()
 	switch {
-	case !here.Accepted && (before == nil || *before != here.Name):
-		w.doubted.Store(&here.Name)
+	case !here.Accepted && (before == nil || before.name != here.Name):
+		w.doubted.Store(&doubt{here.Name, time.Now()})
 		w.Log.ErrorContext(ctx, "the database was restored, or another has taken over: nothing new is begun until somebody has reconciled, and run holdfast timeline accept (docs/production.md)", "timeline", here.Name)
-	case here.Accepted && before != nil && *before == here.Name && w.doubted.CompareAndSwap(before, nil):
+	case here.Accepted && before != nil && before.name == here.Name && w.doubted.CompareAndSwap(before, nil):
 		w.Log.InfoContext(ctx, "the timeline of the database was accepted: everything goes on", "timeline", here.Name)
 	}
 }
