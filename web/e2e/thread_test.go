@@ -16,7 +16,7 @@ func longThread(t *testing.T, w *world) {
 		t.Helper()
 		return w.give(t, w.signUp(t, by), `createComment(parent: "`+to+`", body: "`+body+`", paymentMethod: OPTIMISTIC)`)
 	}
-	first := answer("early", post, "The first word")
+	first := answer("prompt", post, "The first word")
 	below := answer("prompt", first, "An answer to it")
 	answer("late", post, "The last word")
 
