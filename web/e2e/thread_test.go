@@ -17,7 +17,7 @@ func longThread(t *testing.T, w *world) {
 		return w.give(t, w.signUp(t, by), `createComment(parent: "`+to+`", body: "`+body+`", paymentMethod: OPTIMISTIC)`)
 	}
 	first := answer("prompt", post, "The first word")
-	below := answer("prompt", first, "An answer to it")
+	below := answer("responsive", first, "An answer to it")
 	answer("late", post, "The last word")
 
 	v := w.visitor(t)
