@@ -291,19 +291,18 @@ func (r *Relay) sendOver(ctx context.Context, node paidaction.SendingNode, attem
 
 // notFound is what it means that the node of a claim does not know the payment: nothing, while it can still be sent.
 // After that the same node may be given it again, since it refuses a payment that it has. Once the invoice has expired,
-// the node refuses it in any case, so it was never sent. A node that has shown the payment before, or has another key
-// now, has lost its data, and its word never counts.
+// the node refuses it in any case, so it was never sent. A node that has shown the payment before, under this claim or
+// an earlier one, or has another key now, has lost its data, and its word never counts.
 func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment, attempt db.RelayAttempt) (paidaction.Outcome, error) {
 	over, clock, err := r.sendOver(ctx, node, attempt)
 	if err != nil || !over {
 		return paidaction.Outcome{}, err
 	}
-	same, err := isSame(ctx, node, attempt)
-	if err != nil {
-		return paidaction.Outcome{}, err
-	}
-	if attempt.Seen || !same {
+	if attempt.Seen {
 		return paidaction.Outcome{}, r.lost(attempt, "%w, though it was given it: was node %s wiped or restored?", paidaction.ErrPaymentNotFound, attempt.Node)
+	}
+	if err := r.sameNode(ctx, node, attempt.Node, row.ID); err != nil {
+		return paidaction.Outcome{}, err
 	}
 	// What it did not know when it was asked may have reached it since, if we were stopped in between. Now nothing can
 	// reach it any more, so its answer stands.
@@ -329,7 +328,7 @@ func (r *Relay) atItsNode(ctx context.Context, row db.RelayPayment) (has, never 
 	}
 	expired := !r.now().Before(row.ExpiresAt.Add(r.Settings.ExpirySlack))
 	if expired {
-		if err := r.sameNode(ctx, node, row); err != nil {
+		if err := r.sameNode(ctx, node, *row.Node, row.ID); err != nil {
 			return false, false, err
 		}
 	}
@@ -347,22 +346,26 @@ func (r *Relay) atItsNode(ctx context.Context, row db.RelayPayment) (has, never 
 	return false, clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)), nil
 }
 
-// sameNode is nil if the node is still the one that every earlier claim on it was made for, and has shown the payment
-// under none that ended because it did not know it. Only then does its "not found" mean anything.
-func (r *Relay) sameNode(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment) error {
+// sameNode is nil if the node is still the one that every claim on it was made for, except those of which it said that
+// they failed, and has shown the payment under none that ended because it did not know it. Only then does its "not
+// found" mean anything.
+func (r *Relay) sameNode(ctx context.Context, node paidaction.SendingNode, name string, payment int64) error {
 	key, err := node.PublicKey(ctx)
 	if err != nil {
-		return fmt.Errorf("ask node %s for its key: %w", *row.Node, err)
+		return fmt.Errorf("ask node %s for its key: %w", name, err)
 	}
-	attempts, err := db.New(r.Pool).Attempts(ctx, row.ID)
+	attempts, err := db.New(r.Pool).Attempts(ctx, payment)
 	if err != nil {
 		return fmt.Errorf("%w: read the claims: %w", errElsewhere, err)
 	}
 	for _, a := range attempts {
-		if a.Node == *row.Node && a.NodeKey != key {
+		if a.Node != name || (a.Outcome != nil && *a.Outcome == endedFailed) {
+			continue
+		}
+		if a.NodeKey != key {
 			return r.lost(a, "node %s has another key than the one the payment was claimed for", a.Node)
 		}
-		if a.Node == *row.Node && a.Seen && a.Outcome != nil && *a.Outcome == endedNotSent { // noted a moment too late
+		if a.Seen && a.Outcome != nil { // noted a moment too late
 			return r.lost(a, "node %s has shown the payment, and did not know it later: was it wiped or restored?", a.Node)
 		}
 	}

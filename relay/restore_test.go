@@ -140,6 +140,40 @@ func TestWhatANodeHasShownUnderAnEarlierClaimIsNotSentAgain(t *testing.T) {
 	b.WantState(pa.ID, paidaction.Forwarding)
 }
 
+// Nor where whoever claimed it again stands still before it finds that out, until the invoice has expired: what the node
+// has shown under one claim, it has shown.
+func TestWhatANodeHasShownUnderAnEarlierClaimIsNotGivenUpUnderALaterOne(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	b.Node.SetSendable(0)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	b.Nodes[1].FailBefore(simnode.MethodPay, 1)
+	if claimed, err := b.Relay.Step(b.Ctx, "two", b.Engine.Advance); !claimed || err != nil {
+		t.Fatal(claimed, err)
+	}
+	b.Clock.Advance(over)
+	b.rounds(1)
+	b.AwaitStage(pa.ID, "incoming")
+	if _, err := b.Pool.Exec(b.Ctx, `UPDATE relay_attempt SET seen = true`); err != nil {
+		t.Fatal(err)
+	}
+	claimed, goOn := make(chan struct{}), make(chan struct{})
+	b.Nodes[1].Before(simnode.MethodTrack, func(paidaction.Hash) { close(claimed); <-goOn })
+	var worker sync.WaitGroup
+	worker.Go(func() { _, _ = b.Relay.Step(b.Ctx, "two", b.Engine.Advance) })
+	<-claimed
+	b.Clock.Advance(3 * time.Hour)
+	if out, err := b.NewRelay().Proceed(b.Ctx, pa.ID); out.Failure != nil || err == nil {
+		t.Errorf("whoever looks says %+v, %v", out, err)
+	}
+	close(goOn)
+	worker.Wait()
+	b.rounds(2)
+	b.wantSent(inv.Hash, 0)
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.WantBalance(ledger.UserSats(b.payer), 45_000)
+}
+
 // What was read before it was claimed, and put back for the node that may have been given it, is not given up by that.
 func TestWhatWasClaimedSinceIsNotGivenUp(t *testing.T) {
 	b := setup(t).rich(100)

@@ -414,7 +414,7 @@ func (r *Relay) wanted(ctx context.Context, row db.RelayPayment) error {
 func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentRequest, error) {
 	request := paidaction.PaymentRequest{Bolt11: c.row.Bolt11, FeeLimit: paidaction.Msat(c.row.BudgetMsat), Timeout: r.Settings.SendTimeout}
 	if c.pinned {
-		if err := r.sameNode(ctx, c.node, c.row); err != nil {
+		if err := r.sameNode(ctx, c.node, c.attempt.Node, c.row.ID); err != nil {
 			return request, err
 		}
 	}
