@@ -31,6 +31,7 @@ type loaders struct {
 	uploads     *dataloadgen.Loader[int64, []*db.UploadsOfItemsRow]
 	logs        *dataloadgen.Loader[pageOf[int64, before], []*db.LogsOfWalletsRow]
 	transfers   *dataloadgen.Loader[pageOf[string, before], []*db.TerritoryTransfer]
+	withdrawals *dataloadgen.Loader[int64, *db.WithdrawReceiptsRow] // by their actions
 }
 
 func (r *resolver) newLoaders(viewer *int64, text *answerSize) *loaders {
@@ -127,6 +128,10 @@ func (r *resolver) newLoaders(viewer *int64, text *answerSize) *loaders {
 			}
 			return err
 		}), wait),
+		withdrawals: dataloadgen.NewLoader(func(ctx context.Context, actions []int64) ([]*db.WithdrawReceiptsRow, []error) {
+			rows, err := q.WithdrawReceipts(ctx, actions)
+			return inOrder(actions, rows, func(w *db.WithdrawReceiptsRow) int64 { return w.ActionID }, err)
+		}, wait),
 	}
 }
 

@@ -11,9 +11,14 @@ import (
 )
 
 const withdrawTo = `mutation($to: String!, $sats: Sats, $fee: Sats!, $key: String) {
-	withdraw(to: $to, sats: $sats, maxFeeSats: $fee, idempotencyKey: $key) { id state paymentMethod costMsat invoice { bolt11 } result { msat maxFeeMsat } } }`
+	withdraw(to: $to, sats: $sats, maxFeeSats: $fee, idempotencyKey: $key) {
+		id state paymentMethod costMsat invoice { bolt11 } result { msat maxFeeMsat } receipt { feeMsat } } }`
 
-// A withdrawal leaves. Its state can be followed live, and what routing did not cost comes back.
+const followWithdrawal = `subscription($id: ID!) { paidActionUpdated(id: $id) {
+	id state ... on WithdrawAction { receipt { bolt11 preimage feeMsat } } } }`
+
+// A withdrawal leaves. Its state can be followed live, up to the proof that it was paid, and what routing did not cost
+// comes back.
 func TestWithdraw(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
@@ -23,12 +28,12 @@ func TestWithdraw(t *testing.T) {
 
 	r := a.Want(payer, withdrawTo, vars{"to": inv.Bolt11, "fee": 10, "key": "once"})
 	if r.text("withdraw", "state") != "FORWARDING" || r.text("withdraw", "costMsat") != "60000" || r.at("withdraw", "invoice") != nil ||
-		r.text("withdraw", "result", "msat") != "50000" || r.text("withdraw", "result", "maxFeeMsat") != "10000" {
+		r.text("withdraw", "result", "msat") != "50000" || r.text("withdraw", "result", "maxFeeMsat") != "10000" || r.at("withdraw", "receipt") != nil {
 		t.Fatal(r.Raw)
 	}
 	v := vars{"id": r.text("withdraw", "id")}
 	s := a.Socket(payer)
-	s.Subscribe("1", follow, v)
+	s.Subscribe("1", followWithdrawal, v)
 	s.WantState("1", "FORWARDING")
 	if again := a.Want(payer, withdrawTo, vars{"to": inv.Bolt11, "fee": 10, "key": "once"}); again.text("withdraw", "id") != v["id"] {
 		t.Errorf("the same key made another withdrawal: %s", again.Raw)
@@ -38,12 +43,25 @@ func TestWithdraw(t *testing.T) {
 	}
 	carol.Change(inv.Hash, simnode.Pays)
 	a.Run(a.Relay)
+	var told answer
 	for state := ""; state != "PAID"; { // FORWARDED may pass too quickly to be told of
-		if state = s.next("1").text("paidActionUpdated", "state"); state != "FORWARDED" && state != "PAID" {
+		told = s.next("1")
+		if state = told.text("paidActionUpdated", "state"); state != "FORWARDED" && state != "PAID" {
 			t.Fatalf("it is %q", state)
 		}
 	}
 	s.WantComplete("1")
+	if told.text("paidActionUpdated", "receipt", "bolt11") != inv.Bolt11 || told.text("paidActionUpdated", "receipt", "preimage") != fmt.Sprintf("%x", inv.Preimage[:]) ||
+		told.text("paidActionUpdated", "receipt", "feeMsat") != "1000" {
+		t.Error(told.Raw)
+	}
+	if _, err := a.Pool.Exec(t.Context(), `UPDATE relay_payment SET bolt11 = ''`); err != nil { // as the payer's preferences may have it
+		t.Fatal(err)
+	}
+	r = a.Want(payer, `query($id: ID!) { paidAction(id: $id) { ... on WithdrawAction { receipt { bolt11 preimage feeMsat } } } }`, v)
+	if r.at("paidAction", "receipt", "bolt11") != nil || r.text("paidAction", "receipt", "preimage") == "" {
+		t.Error(r.Raw)
+	}
 	a.WantBalance(ledger.UserSats(payer.ID), 49_000)
 	// Its cost stays what was set aside; the history has what came back of it.
 	r = a.Want(payer, `query { me { history(first: 2) { nodes { action { costMsat } received { msat reason kind } } } } }`, nil)

@@ -36,6 +36,7 @@ type (
 	uploads           struct{ *resolver }
 	zapResults        struct{ *resolver }
 	boostResults      struct{ *resolver }
+	withdrawActions   struct{ *resolver }
 	territories       struct{ *resolver }
 	notifications     struct{ *resolver }
 	wallets           struct{ *resolver }
@@ -61,6 +62,7 @@ func (r *resolver) ItemUpdateResult() schema.ItemUpdateResultResolver { return i
 func (r *resolver) Upload() schema.UploadResolver                     { return uploads{r} }
 func (r *resolver) ZapResult() schema.ZapResultResolver               { return zapResults{r} }
 func (r *resolver) BoostResult() schema.BoostResultResolver           { return boostResults{r} }
+func (r *resolver) WithdrawAction() schema.WithdrawActionResolver     { return withdrawActions{r} }
 func (r *resolver) Territory() schema.TerritoryResolver               { return territories{r} }
 func (r *resolver) Notification() schema.NotificationResolver         { return notifications{r} }
 func (r *resolver) Wallet() schema.WalletResolver                     { return wallets{r} }

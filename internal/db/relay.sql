@@ -114,6 +114,11 @@ FROM (SELECT unnest(@action_ids::bigint[]) AS action_id, unnest(@fees::bigint[])
 WHERE relay_payment.action_id = final.action_id AND relay_payment.action_id = ANY(@action_ids::bigint[]) AND stage::text = 'pending_confirmation'
 RETURNING relay_payment.*;
 
+-- name: WithdrawReceipts :many
+-- What withdrawals have come to that are booked. The stage is text: see PermitSettle.
+SELECT action_id, bolt11, encode(preimage, 'hex') AS preimage, coalesce(fee_msat, 0)::bigint AS fee_msat FROM relay_payment
+WHERE action_id = ANY(@action_ids::bigint[]) AND receiver_id IS NULL AND stage::text = 'completed';
+
 -- name: WriteOffRelay :exec
 -- The operator's reason, for a payment whose node has lost its data.
 UPDATE relay_payment SET failure_code = 'WRITTEN_OFF', failure_message = @failure_message WHERE action_id = @action_id;

@@ -1147,6 +1147,44 @@ func (q *Queries) UseForeignHash(ctx context.Context, arg UseForeignHashParams) 
 	return result.RowsAffected(), nil
 }
 
+const withdrawReceipts = `-- name: WithdrawReceipts :many
+SELECT action_id, bolt11, encode(preimage, 'hex') AS preimage, coalesce(fee_msat, 0)::bigint AS fee_msat FROM relay_payment
+WHERE action_id = ANY($1::bigint[]) AND receiver_id IS NULL AND stage::text = 'completed'
+`
+
+type WithdrawReceiptsRow struct {
+	ActionID int64
+	Bolt11   string
+	Preimage string
+	FeeMsat  int64
+}
+
+// What withdrawals have come to that are booked. The stage is text: see PermitSettle.
+func (q *Queries) WithdrawReceipts(ctx context.Context, actionIds []int64) ([]WithdrawReceiptsRow, error) {
+	rows, err := q.db.Query(ctx, withdrawReceipts, actionIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WithdrawReceiptsRow
+	for rows.Next() {
+		var i WithdrawReceiptsRow
+		if err := rows.Scan(
+			&i.ActionID,
+			&i.Bolt11,
+			&i.Preimage,
+			&i.FeeMsat,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const wrappedFor = `-- name: WrappedFor :one
 SELECT inner_invoice.receiver_id, invoice.chosen FROM invoice JOIN inner_invoice ON inner_invoice.action_id = invoice.action_id
 WHERE invoice.action_id = $1

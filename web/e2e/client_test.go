@@ -314,4 +314,5 @@ func withdrawal(t *testing.T, w *world) {
 	v.press("Done")
 	v.open("/wallet")
 	v.sees("Withdrawal paid")
+	v.await(`[...document.querySelectorAll('.history details')].some((d) => /Routing cost [\d.]+ sats?\. .*[0-9a-f]{64}$/.test(d.textContent))`)
 }

@@ -36,11 +36,11 @@ export function WalletPage() {
 
 type Entry = {
   at: string
-  action: Action | null
+  action: (Action & { receipt?: { preimage: string; feeMsat: string } | null }) | null
   received: { msat: string; asset: string; direct: boolean; reason: string; item: { id: string } | null; comment: string | null } | null
 }
 
-const historyQuery = `query ($after: String) { me { page: history(after: $after) { nodes { at action { ...Action }
+const historyQuery = `query ($after: String) { me { page: history(after: $after) { nodes { at action { ...Action ... on WithdrawAction { receipt { preimage feeMsat } } }
   received { msat asset direct reason item { id } comment } } next } } } ${actionFragment}`
 
 const names: Record<string, string> = {
@@ -69,6 +69,7 @@ function Line({ entry: { at, action, received } }: { entry: Entry }) {
           <time class="muted" dateTime={at}>{ago(at)}</time>
           <strong class={action.state === 'PAID' ? '' : 'muted'}>−{sats(action.costMsat)}</strong>
           {['PENDING', 'PENDING_HELD'].includes(action.state) && <button onClick={() => resume(action, nameOf(action.kind), true)}>Show</button>}
+          {action.receipt && <details><summary>Receipt</summary>Routing cost {sats(action.receipt.feeMsat)}. Proof of payment (preimage): <code>{action.receipt.preimage}</code></details>}
         </>
       )}
       {received && (

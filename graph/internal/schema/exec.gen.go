@@ -57,6 +57,7 @@ type ResolverRoot interface {
 	Wallet() WalletResolver
 	Webhook() WebhookResolver
 	WebhookMessage() WebhookMessageResolver
+	WithdrawAction() WithdrawActionResolver
 	ZapResult() ZapResultResolver
 }
 
@@ -770,10 +771,17 @@ type ComplexityRoot struct {
 		Invoice       func(childComplexity int) int
 		Kind          func(childComplexity int) int
 		PaymentMethod func(childComplexity int) int
+		Receipt       func(childComplexity int) int
 		Result        func(childComplexity int) int
 		Secret        func(childComplexity int) int
 		State         func(childComplexity int) int
 		SuccessorID   func(childComplexity int) int
+	}
+
+	WithdrawReceipt struct {
+		Bolt11   func(childComplexity int) int
+		FeeMsat  func(childComplexity int) int
+		Preimage func(childComplexity int) int
 	}
 
 	WithdrawResult struct {
@@ -973,6 +981,9 @@ type WebhookResolver interface {
 }
 type WebhookMessageResolver interface {
 	Action(ctx context.Context, obj *webhook.Message) (PaidAction, error)
+}
+type WithdrawActionResolver interface {
+	Receipt(ctx context.Context, obj *WithdrawAction) (*WithdrawReceipt, error)
 }
 type ZapResultResolver interface {
 	Item(ctx context.Context, obj *community.ZapResult) (*db.ItemsByIDRow, error)
@@ -4319,6 +4330,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.WithdrawAction.PaymentMethod(childComplexity), true
+	case "WithdrawAction.receipt":
+		if e.ComplexityRoot.WithdrawAction.Receipt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawAction.Receipt(childComplexity), true
 	case "WithdrawAction.result":
 		if e.ComplexityRoot.WithdrawAction.Result == nil {
 			break
@@ -4343,6 +4360,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.WithdrawAction.SuccessorID(childComplexity), true
+
+	case "WithdrawReceipt.bolt11":
+		if e.ComplexityRoot.WithdrawReceipt.Bolt11 == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawReceipt.Bolt11(childComplexity), true
+	case "WithdrawReceipt.feeMsat":
+		if e.ComplexityRoot.WithdrawReceipt.FeeMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawReceipt.FeeMsat(childComplexity), true
+	case "WithdrawReceipt.preimage":
+		if e.ComplexityRoot.WithdrawReceipt.Preimage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WithdrawReceipt.Preimage(childComplexity), true
 
 	case "WithdrawResult.maxFeeMsat":
 		if e.ComplexityRoot.WithdrawResult.MaxFeeMsat == nil {
@@ -4932,12 +4968,22 @@ type WithdrawAction implements PaidAction {
   secret: String
   "What was done; in FAILED it has been undone. Null while nothing has been done."
   result: WithdrawResult
+  "The proof that the payee was paid, and what routing cost; null until both are known."
+  receipt: WithdrawReceipt
 }
 type WithdrawResult {
   "What the payee receives."
   msat: Msat!
   "The most that routing may cost; what is not used comes back."
   maxFeeMsat: Msat!
+}
+type WithdrawReceipt {
+  "The invoice that was paid: the one given, or the one that the address gave. Null once dropped (setPreferences)."
+  bolt11: String
+  "32 bytes in hexadecimal digits, whose SHA-256 is the payment hash of that invoice. Whoever has it has paid, or been paid."
+  preimage: String!
+  "What routing cost."
+  feeMsat: Msat!
 }
 
 type TerritoryCreateAction implements PaidAction {
@@ -7009,8 +7055,22 @@ func (ec *executionContext) childFields_WithdrawAction(ctx context.Context, fiel
 		return ec.fieldContext_WithdrawAction_secret(ctx, field)
 	case "result":
 		return ec.fieldContext_WithdrawAction_result(ctx, field)
+	case "receipt":
+		return ec.fieldContext_WithdrawAction_receipt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type WithdrawAction", field.Name)
+}
+
+func (ec *executionContext) childFields_WithdrawReceipt(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "bolt11":
+		return ec.fieldContext_WithdrawReceipt_bolt11(ctx, field)
+	case "preimage":
+		return ec.fieldContext_WithdrawReceipt_preimage(ctx, field)
+	case "feeMsat":
+		return ec.fieldContext_WithdrawReceipt_feeMsat(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type WithdrawReceipt", field.Name)
 }
 
 func (ec *executionContext) childFields_WithdrawResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -23016,6 +23076,107 @@ func (ec *executionContext) fieldContext_WithdrawAction_result(_ context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _WithdrawAction_receipt(ctx context.Context, field graphql.CollectedField, obj *WithdrawAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawAction_receipt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.WithdrawAction().Receipt(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *WithdrawReceipt) graphql.Marshaler {
+			return ec.marshalOWithdrawReceipt2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWithdrawReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawAction_receipt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WithdrawAction",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WithdrawReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WithdrawReceipt_bolt11(ctx context.Context, field graphql.CollectedField, obj *WithdrawReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawReceipt_bolt11(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bolt11, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawReceipt_bolt11(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawReceipt", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawReceipt_preimage(ctx context.Context, field graphql.CollectedField, obj *WithdrawReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawReceipt_preimage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Preimage, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawReceipt_preimage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawReceipt", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WithdrawReceipt_feeMsat(ctx context.Context, field graphql.CollectedField, obj *WithdrawReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithdrawReceipt_feeMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FeeMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithdrawReceipt_feeMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithdrawReceipt", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
 func (ec *executionContext) _WithdrawResult_msat(ctx context.Context, field graphql.CollectedField, obj *community.WithdrawResult) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -31668,81 +31829,167 @@ func (ec *executionContext) _WithdrawAction(ctx context.Context, sel ast.Selecti
 		case "id":
 			out.Values[i] = ec._WithdrawAction_id(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "kind":
 			out.Values[i] = ec._WithdrawAction_kind(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "state":
 			out.Values[i] = ec._WithdrawAction_state(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "paymentMethod":
 			out.Values[i] = ec._WithdrawAction_paymentMethod(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "costMsat":
 			out.Values[i] = ec._WithdrawAction_costMsat(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "costSats":
 			out.Values[i] = ec._WithdrawAction_costSats(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "invoice":
 			out.Values[i] = ec._WithdrawAction_invoice(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "failure":
 			out.Values[i] = ec._WithdrawAction_failure(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "deadline":
 			out.Values[i] = ec._WithdrawAction_deadline(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "attempt":
 			out.Values[i] = ec._WithdrawAction_attempt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "genesisId":
 			out.Values[i] = ec._WithdrawAction_genesisId(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "successorId":
 			out.Values[i] = ec._WithdrawAction_successorId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "createdAt":
 			out.Values[i] = ec._WithdrawAction_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "changedAt":
 			out.Values[i] = ec._WithdrawAction_changedAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "secret":
 			out.Values[i] = ec._WithdrawAction_secret(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "result":
 			out.Values[i] = ec._WithdrawAction_result(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "receipt":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._WithdrawAction_receipt(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var withdrawReceiptImplementors = []string{"WithdrawReceipt"}
+
+func (ec *executionContext) _WithdrawReceipt(ctx context.Context, sel ast.SelectionSet, obj *WithdrawReceipt) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, withdrawReceiptImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WithdrawReceipt")
+		case "bolt11":
+			out.Values[i] = ec._WithdrawReceipt_bolt11(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "preimage":
+			out.Values[i] = ec._WithdrawReceipt_preimage(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "feeMsat":
+			out.Values[i] = ec._WithdrawReceipt_feeMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -34108,6 +34355,13 @@ func (ec *executionContext) marshalOWithdrawAction2ᚖgithubᚗcomᚋaᚑseedᚑ
 		return graphql.Null
 	}
 	return ec._WithdrawAction(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOWithdrawReceipt2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐWithdrawReceipt(ctx context.Context, sel ast.SelectionSet, v *WithdrawReceipt) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._WithdrawReceipt(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOWithdrawResult2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋcommunityᚐWithdrawResult(ctx context.Context, sel ast.SelectionSet, v *community.WithdrawResult) graphql.Marshaler {

@@ -377,9 +377,20 @@ type WithdrawAction struct {
 	BasePaidAction
 	// What was done; in FAILED it has been undone. Null while nothing has been done.
 	Result *community.WithdrawResult `json:"result,omitempty"`
+	// The proof that the payee was paid, and what routing cost; null until both are known.
+	Receipt *WithdrawReceipt `json:"receipt,omitempty"`
 }
 
 func (WithdrawAction) IsPaidAction() {}
+
+type WithdrawReceipt struct {
+	// The invoice that was paid: the one given, or the one that the address gave. Null once dropped (setPreferences).
+	Bolt11 *string `json:"bolt11,omitempty"`
+	// 32 bytes in hexadecimal digits, whose SHA-256 is the payment hash of that invoice. Whoever has it has paid, or been paid.
+	Preimage string `json:"preimage"`
+	// What routing cost.
+	FeeMsat paidaction.Msat `json:"feeMsat"`
+}
 
 type ZapAction struct {
 	BasePaidAction
