@@ -20,21 +20,24 @@ import (
 // hold up the payments of others.
 const askOthers = time.Second
 
-// possession is a node that has a payment; name is "" if there is none.
+// possession is what nodes say of who has a payment.
 type possession struct {
-	name string
-	paid bool // the node knows its preimage
+	name     string    // the node that has it; "" if there is none
+	paid     bool      // that node knows its preimage
+	answered int       // how many nodes did answer
+	asked    time.Time // a moment before they were asked, by Monotonic
 }
 
 // errSilent says that the database may lack claims, and that nobody knows yet whether a node has the payment.
-var errSilent = errors.New("the timeline of the database is not accepted, and a node that could have the payment has not said, or not for long enough, that it does not")
+var errSilent = errors.New("the database may lack claims, and a node that could have the payment has not said, or not for long enough, that it does not")
 
 // whoHas asks every sending node, except the one named in but, whether it has a payment. It returns one that does; if
 // any has paid it, one of those. A node that does not answer within askOthers is passed over, as it is when an invoice
-// is accepted. answered is how many did answer. While the database may lack claims, nobody is passed over, and no answer
-// counts that came before whoever holds such a claim must have sent: it returns errSilent, unless a node that did answer
-// has the payment.
-func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (has possession, answered int, err error) {
+// is accepted. Where the database may lack a claim on the payment, nobody is passed over, and no answer counts that came
+// before whoever holds such a claim must have sent: it returns errSilent, unless a node that did answer has the payment.
+// What began before a history of the database was accepted may lack one for good.
+func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (has possession, err error) {
+	has.asked = r.Monotonic()
 	limited, cancel := context.WithTimeout(ctx, askOthers)
 	defer cancel()
 	names := slices.DeleteFunc(slices.Clone(r.Nodes.Names()), func(n string) bool { return n == but })
@@ -54,7 +57,7 @@ func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (ha
 		switch {
 		case errs[i] == nil && shown[i].State != paidaction.PaymentFailed:
 			if !has.paid {
-				has = possession{n, shown[i].Preimage != nil}
+				has.name, has.paid = n, shown[i].Preimage != nil
 			}
 		case errs[i] != nil && !errors.Is(errs[i], paidaction.ErrPaymentNotFound):
 			if ctx.Err() == nil {
@@ -62,13 +65,31 @@ func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (ha
 			}
 			continue
 		}
-		answered++
+		has.answered++
 	}
-	since, doubted := r.Doubted()
-	if doubted && has.name == "" && (answered < len(names) || r.Monotonic().Sub(since) < r.Settings.SendWindow+r.Settings.Grace+askOthers) {
-		err = errSilent
+	silent := has.answered < len(names)
+	_, doubted := r.Doubted()
+	switch {
+	case has.name != "":
+	case r.mayLack(has.asked), silent && doubted:
+		return has, errSilent
+	case silent:
+		accepted, err := db.New(r.Pool).BegunBeforeAccepted(ctx, row.ActionID)
+		if err != nil {
+			return has, fmt.Errorf("%w: ask whether claims may be lost: %w", errElsewhere, err)
+		}
+		if accepted {
+			return has, errSilent
+		}
 	}
-	return has, answered, err
+	return has, nil
+}
+
+// mayLack reports whether the database may have lost claims by which somebody sent, or is yet to send, after nodes were
+// asked at this moment. It does not matter whether its history was accepted since.
+func (r *Relay) mayLack(asked time.Time) bool {
+	since, _ := r.Doubted()
+	return asked.Sub(since) < r.Settings.SendWindow+r.Settings.Grace+askOthers
 }
 
 // leave ends a claim under which nothing was sent, in favour of the node that has the payment. If an earlier claim may

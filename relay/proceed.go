@@ -84,16 +84,16 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		r.lookAgain()
 		return paidaction.Outcome{}, unsure
 	}
-	has, answered, err := r.whoHas(ctx, row, "")
+	has, err := r.whoHas(ctx, row, "")
 	switch {
 	case err != nil:
 		return paidaction.Outcome{}, err
 	case has.name != "":
 		return paidaction.Outcome{}, r.leaveTo(ctx, row, paidaction.StageIncoming, nil, "", "", has.name)
-	case answered == 0:
+	case has.answered == 0:
 		return paidaction.Outcome{}, errAway(errors.New("no node can say whether it has the payment"))
 	}
-	return r.giveUp(ctx, row, paidaction.StageIncoming, refusal)
+	return r.giveUp(ctx, row, paidaction.StageIncoming, refusal, has.asked)
 }
 
 var heldTooLong = paidaction.Errorf(paidaction.CodeExpired, "The payment was held for too long. You get it back.")
@@ -164,13 +164,16 @@ func (r *Relay) passed(ctx context.Context, moment time.Time) (bool, error) {
 }
 
 // giveUp ends a payment for good, unless somebody was faster, or it was claimed and put back since it was read: then
-// the reason may have gone, and its node may have been given it.
-func (r *Relay) giveUp(ctx context.Context, row db.RelayPayment, from paidaction.Stage, refusal *paidaction.Error) (paidaction.Outcome, error) {
+// the reason may have gone, and its node may have been given it. asked is a moment before the nodes were asked.
+func (r *Relay) giveUp(ctx context.Context, row db.RelayPayment, from paidaction.Stage, refusal *paidaction.Error, asked time.Time) (paidaction.Outcome, error) {
 	var n int64
 	err := r.inTx(ctx, func(q *db.Queries) error {
 		n = 0
-		now, err := q.LockRelay(ctx, row.ActionID)
-		if err != nil || now.Attempts != row.Attempts {
+		if asRead, err := endClaim(ctx, q, row, nil, "", "", time.Time{}); err != nil || !asRead {
+			return err
+		}
+		err := r.stands(ctx, q, row, asked)
+		if err != nil {
 			return err
 		}
 		n, err = q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: string(from), FailureCode: new(string(refusal.Code)),
@@ -215,14 +218,24 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 		return paidaction.Outcome{}, err
 	}
 	now, err := r.present(ctx, node, hashOf(row))
-	if errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && isEarlier(attempt, now)) {
-		return r.notFound(ctx, node, row, attempt)
+	var clock time.Time
+	if unknown(attempt, now, err) || failed(now, err) {
+		var over bool
+		if over, clock, err = r.sendOver(ctx, node, attempt); err != nil || !over {
+			return paidaction.Outcome{}, err
+		}
+		// What it said may be older than the send, if we were stopped in between. Now nothing can reach it any more, so
+		// its answer stands.
+		now, err = r.present(ctx, node, hashOf(row))
+	}
+	if unknown(attempt, now, err) {
+		return r.notFound(ctx, node, row, attempt, clock)
 	}
 	if err != nil {
 		return paidaction.Outcome{}, fmt.Errorf("ask node %s: %w", attempt.Node, err)
 	}
 	// A failure may be that of an earlier payment, which the worker of this claim is about to note.
-	if failed := now.State == paidaction.PaymentFailed && now.Preimage == nil; !failed && !attempt.Seen {
+	if !failed(now, err) && !attempt.Seen {
 		if err := db.New(r.Pool).SeeAttempt(ctx, attempt.ID); err != nil {
 			return paidaction.Outcome{}, fmt.Errorf("note that the node has it: %w", err)
 		}
@@ -235,9 +248,6 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 	case now.State != paidaction.PaymentFailed:
 		return paidaction.Outcome{}, nil
 	}
-	if over, _, err := r.sendOver(ctx, node, attempt); err != nil || !over {
-		return paidaction.Outcome{}, err
-	}
 	if same, err := isSame(ctx, node, attempt); err != nil || !same {
 		if err == nil {
 			err = r.lost(attempt, "another node answers under the name of node %s: what failed there is no word of this payment", attempt.Node)
@@ -245,6 +255,16 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 		return paidaction.Outcome{}, err
 	}
 	return r.ended(ctx, row, attempt, endedFailed, string(now.Failure))
+}
+
+// unknown reports whether a node says that it does not know the payment of a claim, or knows only an earlier one.
+func unknown(attempt db.RelayAttempt, now paidaction.PaymentUpdate, err error) bool {
+	return errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && isEarlier(attempt, now))
+}
+
+// failed reports whether a node says that a payment has failed.
+func failed(now paidaction.PaymentUpdate, err error) bool {
+	return err == nil && now.State == paidaction.PaymentFailed && now.Preimage == nil
 }
 
 // isSame reports whether the node that a claim was made for still answers under its name. Another one knows nothing of
@@ -289,25 +309,16 @@ func (r *Relay) sendOver(ctx context.Context, node paidaction.SendingNode, attem
 	return clock.After(end), clock, nil
 }
 
-// notFound is what it means that the node of a claim does not know the payment: nothing, while it can still be sent.
-// After that the same node may be given it again, since it refuses a payment that it has. Once the invoice has expired,
-// the node refuses it in any case, so it was never sent. A node that has shown the payment before, under this claim or
-// an earlier one, or has another key now, has lost its data, and its word never counts.
-func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment, attempt db.RelayAttempt) (paidaction.Outcome, error) {
-	over, clock, err := r.sendOver(ctx, node, attempt)
-	if err != nil || !over {
-		return paidaction.Outcome{}, err
-	}
+// notFound is what it means that the node of a claim did not know the payment when nothing could be sent under the claim
+// any more; clock is the node's clock a moment before. The same node may be given it again, since it refuses a payment
+// that it has. Once the invoice has expired, the node refuses it in any case, so it was never sent. A node that has shown
+// the payment before, under this claim or an earlier one, or has another key now, has lost its data, and its word never
+// counts.
+func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment, attempt db.RelayAttempt, clock time.Time) (paidaction.Outcome, error) {
 	if attempt.Seen {
 		return paidaction.Outcome{}, r.lost(attempt, "%w, though it was given it: was node %s wiped or restored?", paidaction.ErrPaymentNotFound, attempt.Node)
 	}
 	if err := r.sameNode(ctx, node, attempt.Node, row.ID); err != nil {
-		return paidaction.Outcome{}, err
-	}
-	// What it did not know when it was asked may have reached it since, if we were stopped in between. Now nothing can
-	// reach it any more, so its answer stands.
-	now, err := r.present(ctx, node, hashOf(row))
-	if absent := errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && isEarlier(attempt, now)); !absent {
 		return paidaction.Outcome{}, err
 	}
 	if clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)) { // by the node's clock, by which it refuses an expired invoice
@@ -365,18 +376,48 @@ func (r *Relay) sameNode(ctx context.Context, node paidaction.SendingNode, name 
 		if a.NodeKey != key {
 			return r.lost(a, "node %s has another key than the one the payment was claimed for", a.Node)
 		}
-		if a.Seen && a.Outcome != nil { // noted a moment too late
-			return r.lost(a, "node %s has shown the payment, and did not know it later: was it wiped or restored?", a.Node)
+		if err := r.shownBefore(a); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// endClaim locks a payment and ends the claim on it, if there is one. false: somebody else has ended it, or what the
-// caller concludes that from may be older than the claim's send, or than what its node has shown (EndAttempt).
+// shownBefore is an error where a node has shown the payment under a claim that ended because it did not know it. That
+// was noted a moment too late.
+func (r *Relay) shownBefore(a db.RelayAttempt) error {
+	if !a.Seen || a.Outcome == nil || *a.Outcome != endedNotSent {
+		return nil
+	}
+	return r.lost(a, "node %s has shown the payment, and did not know it later: was it wiped or restored?", a.Node)
+}
+
+// stands is nil if what the nodes said when they were asked still means that nobody has the payment, under the lock of
+// its row: no copy of the database has taken over since, which may lack a claim that was made meanwhile; and no node
+// turns out to have shown the payment, whatever became of a later claim.
+func (r *Relay) stands(ctx context.Context, q *db.Queries, row db.RelayPayment, asked time.Time) error {
+	attempts, err := q.Attempts(ctx, row.ID)
+	if err != nil {
+		return fmt.Errorf("read the claims: %w", err)
+	}
+	for _, a := range attempts {
+		if err := r.shownBefore(a); err != nil {
+			return err
+		}
+	}
+	if r.mayLack(asked) {
+		return errSilent
+	}
+	return nil
+}
+
+// endClaim locks a payment and ends the claim on it, or finds that there is none and nothing has become of the payment
+// since it was read. false: somebody else has ended it, or the payment was claimed, put back or requeued meanwhile; or
+// what the caller concludes that from may be older than the claim's send, or than what its node has shown (EndAttempt).
 func endClaim(ctx context.Context, q *db.Queries, row db.RelayPayment, attempt *db.RelayAttempt, outcome, reason string, now time.Time) (bool, error) {
-	if _, err := q.LockRelay(ctx, row.ActionID); err != nil || attempt == nil {
-		return err == nil, err
+	is, err := q.LockRelay(ctx, row.ActionID)
+	if err != nil || attempt == nil {
+		return err == nil && is.Attempts == row.Attempts && is.ChangedAt.Equal(row.ChangedAt), err
 	}
 	n, err := q.EndAttempt(ctx, db.EndAttemptParams{ID: attempt.ID, Earlier: attempt.Earlier, Outcome: outcome, Reason: &reason, At: &now})
 	return n > 0, err
@@ -400,7 +441,12 @@ func (r *Relay) sendAgain(ctx context.Context, row db.RelayPayment, attempt db.R
 // ended ends a claim whose payment the node gave up or never sent. If another node has the payment, it goes on there.
 // If the first node was at fault and time is left, another one may try. Otherwise the payment is given up for good.
 func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.RelayAttempt, outcome, reason string) (paidaction.Outcome, error) {
-	switch has, _, err := r.whoHas(ctx, row, attempt.Node); {
+	but := ""
+	if outcome == endedFailed {
+		but = attempt.Node // it has said what it says
+	}
+	has, err := r.whoHas(ctx, row, but)
+	switch {
 	case err != nil:
 		return paidaction.Outcome{}, err
 	case has.name != "":
@@ -410,9 +456,12 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 	now := r.now()
 	var out paidaction.Outcome
 	refusal := refusalOf(reason)
-	err := r.inTx(ctx, func(q *db.Queries) error {
+	err = r.inTx(ctx, func(q *db.Queries) error {
 		out = paidaction.Outcome{}
 		if ended, err := endClaim(ctx, q, row, &attempt, outcome, reason, now); err != nil || !ended {
+			return err
+		}
+		if err := r.stands(ctx, q, row, has.asked); err != nil {
 			return err
 		}
 		another, err := r.anotherNode(ctx, q, row, outcome, reason, expired)
@@ -517,5 +566,5 @@ func (r *Relay) lookInside(ctx context.Context, row db.RelayPayment) (paidaction
 	if !paidaction.State(other.PaidAction.State).Terminal() {
 		return paidaction.Outcome{}, nil
 	}
-	return r.giveUp(ctx, row, paidaction.StageInWork, paidaction.Errorf(paidaction.CodePaymentFailed, "This invoice was paid by somebody else. You get the money back."))
+	return r.giveUp(ctx, row, paidaction.StageInWork, paidaction.Errorf(paidaction.CodePaymentFailed, "This invoice was paid by somebody else. You get the money back."), r.Monotonic())
 }

@@ -143,6 +143,7 @@ type Config struct {
 
 	// Doubted, if set, reports whether the database may lack claims, and since when by Monotonic: then nothing is sent,
 	// and nothing given up, while a node that could have the payment is silent, or somebody may yet send by such a claim.
+	// since stays when the doubt is over: whoever asked nodes before it may conclude something only now.
 	Doubted func() (since time.Time, doubted bool)
 
 	Random  io.Reader    // default crypto/rand

@@ -56,7 +56,7 @@ func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blam
 	_ = r.together(
 		func() error { request, unfit = r.prepare(asking, c); return nil },
 		func() error { before, err = r.present(asking, c.node, hashOf(c.row)); return nil },
-		func() error { elsewhere, _, silent = r.whoHas(asking, c.row, c.attempt.Node); return nil })
+		func() error { elsewhere, silent = r.whoHas(asking, c.row, c.attempt.Node); return nil })
 	done()
 	switch {
 	case err == nil && before.State != paidaction.PaymentFailed:

@@ -225,6 +225,12 @@ UPDATE relay_attempt SET seen = true WHERE id = @id AND NOT seen;
 SELECT DISTINCT a.node FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
 WHERE p.id = $1 AND a.outcome = 'FAILED' AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at);
 
+-- name: BegunBeforeAccepted :one
+-- Whether an operator has accepted a doubted history of the database since an action was begun. What was forgotten then
+-- may be a claim on its payment.
+SELECT EXISTS (SELECT FROM timeline t JOIN paid_action a ON a.created_at < t.accepted_at
+    WHERE a.id = @action_id AND t.accepted_at > t.met_at);
+
 -- name: RequeueRelay :exec
 -- Back to where any node may take it, or only the given one.
 UPDATE relay_payment SET stage = 'incoming', node = sqlc.narg(node), not_before = @not_before, changed_at = @at

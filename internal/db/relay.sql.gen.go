@@ -157,6 +157,20 @@ func (q *Queries) BeginProbe(ctx context.Context, arg BeginProbeParams) (int64, 
 	return id, err
 }
 
+const begunBeforeAccepted = `-- name: BegunBeforeAccepted :one
+SELECT EXISTS (SELECT FROM timeline t JOIN paid_action a ON a.created_at < t.accepted_at
+    WHERE a.id = $1 AND t.accepted_at > t.met_at)
+`
+
+// Whether an operator has accepted a doubted history of the database since an action was begun. What was forgotten then
+// may be a claim on its payment.
+func (q *Queries) BegunBeforeAccepted(ctx context.Context, actionID int64) (bool, error) {
+	row := q.db.QueryRow(ctx, begunBeforeAccepted, actionID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const boundWallet = `-- name: BoundWallet :exec
 SELECT must_be_below(count(*), $1, 'HF007'),
     must_be_below(count(*) FILTER (WHERE payer_id = $2::bigint OR client_hash = $3::bytea), $4, 'HF007')

@@ -91,7 +91,10 @@ func (w *world) accept() {
 // doubted reports whether the database was restored, and nobody has accepted that, and when it was by the clock that
 // nobody sets.
 func (w *world) doubted() (since time.Time, doubted bool) {
-	return monotonicZero.Add(w.restored), w.forgot() && !w.calm && w.tick < w.accepts
+	if !w.forgot() {
+		return time.Time{}, false
+	}
+	return monotonicZero.Add(w.restored), !w.calm && w.tick < w.accepts
 }
 
 // mayBegin refuses what is new while the database is doubted.

@@ -30,14 +30,15 @@ type Watch struct {
 	FailsOver bool
 	Log       *slog.Logger
 
-	doubted atomic.Pointer[doubt] // nil: none
+	doubted atomic.Pointer[doubt] // the latest; nil: none
 	blind   atomic.Bool           // it was said that the server does not tell
 }
 
-// doubt is about a history that no operator has accepted.
+// doubt is about a history that no operator had accepted.
 type doubt struct {
 	name  string
 	since time.Time
+	over  bool // it was accepted since
 }
 
 // Database is a connection, or a pool.
@@ -46,13 +47,14 @@ type Database interface {
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
-// Doubted reports whether this process has met a history that no operator has accepted, and when.
+// Doubted reports whether this process has met a history that no operator has accepted, and when. since stays once it is
+// accepted.
 func (w *Watch) Doubted() (since time.Time, doubted bool) {
 	d := w.doubted.Load()
 	if d == nil {
 		return time.Time{}, false
 	}
-	return d.since, true
+	return d.since, !d.over
 }
 
 // follows marks a connection to a copy that only follows.
@@ -162,10 +164,11 @@ func database(name string) string { return name[:strings.LastIndex(name, "/")+1]
 func (w *Watch) heard(ctx context.Context, here db.ServerTimelineRow) {
 	before := w.doubted.Load()
 	switch {
-	case !here.Accepted && (before == nil || before.name != here.Name):
-		w.doubted.Store(&doubt{here.Name, time.Now()})
+	case !here.Accepted && (before == nil || before.over || before.name != here.Name):
+		w.doubted.Store(&doubt{name: here.Name, since: time.Now()})
 		w.Log.ErrorContext(ctx, "the database was restored, or another has taken over: nothing new is begun until somebody has reconciled, and run holdfast timeline accept (docs/production.md)", "timeline", here.Name)
-	case here.Accepted && before != nil && before.name == here.Name && w.doubted.CompareAndSwap(before, nil):
+	case here.Accepted && before != nil && !before.over && before.name == here.Name &&
+		w.doubted.CompareAndSwap(before, &doubt{before.name, before.since, true}):
 		w.Log.InfoContext(ctx, "the timeline of the database was accepted: everything goes on", "timeline", here.Name)
 	}
 }

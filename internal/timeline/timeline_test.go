@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -89,6 +90,32 @@ func TestARestoreIsNoticedByHand(t *testing.T) {
 	list, err := timeline.List(t.Context(), pool)
 	if err != nil || len(list) != 1 || !list[0].Here || list[0].Accepted == nil {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// Since when it was doubted stays known once it is accepted, for whoever asked something before; another doubt begins anew.
+func TestSinceWhenItWasDoubtedStaysKnown(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	running := watch(t)
+	look(t, running, pool, false)
+	last := time.Time{}
+	for range 2 {
+		if err := timeline.Doubt(t.Context(), pool); err != nil {
+			t.Fatal(err)
+		}
+		look(t, running, pool, true)
+		began, _ := running.Doubted()
+		if !began.After(last) {
+			t.Errorf("doubted since %v, and the last time since %v", began, last)
+		}
+		if err := timeline.Accept(t.Context(), pool); err != nil {
+			t.Fatal(err)
+		}
+		look(t, running, pool, false)
+		if last, _ = running.Doubted(); last != began {
+			t.Errorf("once it is accepted: since %v, not %v", last, began)
+		}
 	}
 }
 
