@@ -132,8 +132,9 @@ type Config struct {
 	// ConfirmClock, if set, says why Now is not to be believed that an invoice's time is over, or that of its node to
 	// issue it. By a clock that is ahead every invoice would be cancelled before it can be paid.
 	ConfirmClock func(ctx context.Context) error
-	// MayBegin, if set, says why nothing new may be begun now, in an error for callers. It is asked once a transaction
-	// has its connection, which may be the first to a server that has taken over.
+	// MayBegin, if set, says why nothing new may be begun now, in an error for callers; nor is a payment given back then
+	// that may be held. It is asked once a transaction has its connection, which may be the first to a server that has
+	// taken over.
 	MayBegin func() error
 }
 

@@ -60,6 +60,38 @@ func TestAHeldPaymentThatWasTakenBeforeARestoreCounts(t *testing.T) {
 	}
 }
 
+// Its payer sees it waiting again, and gives it up: while the database is in doubt, what may have been taken is not given back.
+func TestAPaymentThatMayHaveBeenTakenIsNotGivenUp(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 0, 0)
+	pa, open := donate(w, user, paidaction.Pessimistic), donate(w, user, paidaction.Pessimistic)
+	restore := pgtest.Backup(t, w.Pool)
+	pay(w, pa, simnode.Payment{})
+	w.Drain()
+	if _, err := w.Engine.Drive(w.Ctx, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.WantState(pa.ID, paidaction.Paid)
+	restore()
+	w.Engine.MayBegin = func() error { return paidaction.Errorf(paidaction.CodeTryAgain, "Not now.") }
+	for _, id := range []int64{pa.ID, open.ID} {
+		_, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(user), id)
+		w.WantRefusal(err, paidaction.CodeTryAgain)
+		w.WantState(id, paidaction.PendingHeld)
+	}
+	if _, err := w.Engine.Sweep(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.WantState(pa.ID, paidaction.Paid)
+	w.Engine.MayBegin = func() error { return nil }
+	if got, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(user), open.ID); err != nil || got.State != paidaction.Failed {
+		t.Errorf("%+v, %v", got, err)
+	}
+	w.WantBalance(ledger.RewardSats, 10*sat)
+	w.WantConserved()
+}
+
 // There is nothing to give back of what was taken: the price that was paid is the price, and where the action cannot be performed any more it stays open.
 func TestWhatWasTakenIsNotGivenBack(t *testing.T) {
 	t.Parallel()

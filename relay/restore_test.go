@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
@@ -37,6 +38,52 @@ func TestAForwardThatWasMadeBeforeARestoreCounts(t *testing.T) {
 			b.AwaitStage(pa.ID, "completed")
 			b.wantReceived(pa, 70_000)
 			b.WantBalance(ledger.RoutingSats, 0)
+			b.wantSound()
+		})
+	}
+}
+
+// The database forgot that a payer's payment was sent on to its receiver, who holds it: while that is in doubt, neither its payer nor a
+// refusal has it given back. The receiver could take it afterwards, and the money would be ours.
+func TestAForwardThatWasSentBeforeARestoreIsNotGivenBack(t *testing.T) {
+	for name, goes := range map[string]func(b *bundle, pa *paidaction.PaidAction){
+		"its payer cancels": func(b *bundle, pa *paidaction.PaidAction) {
+			_, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), pa.ID)
+			b.WantRefusal(err, paidaction.CodeTryAgain)
+		},
+		"its receiver has too much under way": func(b *bundle, pa *paidaction.PaidAction) {
+			most := b.Engine.Settings.MaxForwards
+			b.Engine.Settings.MaxForwards = 0
+			if p, err := b.Engine.Drive(b.Ctx, pa.ID); err == nil {
+				b.Errorf("progress %d, no error", p)
+			}
+			b.Engine.Settings.MaxForwards = most
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.wallet.Ask.Act = simnode.Holds
+			pa := b.zap()
+			restore := pgtest.Backup(t, b.Pool)
+			b.pay(pa)
+			stop := b.Run(b.Relay)
+			b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(pa.Invoice.Hash).Held > 0 })
+			stop()
+			b.WantState(pa.ID, paidaction.Forwarding)
+			restore()
+			b.WantState(pa.ID, paidaction.PendingHeld)
+			b.Engine.MayBegin = func() error { return paidaction.Errorf(paidaction.CodeTryAgain, "Not now.") }
+			goes(b, pa)
+			b.WantState(pa.ID, paidaction.PendingHeld)
+			b.wantOuter(pa, paidaction.InvoiceAccepted)
+			if err := b.wallet.Receiver.Settle(pa.Invoice.Hash); err != nil {
+				t.Fatal(err)
+			}
+			b.Advance(pa.ID)
+			defer b.Run(b.NewRelay())()
+			b.Await(pa.ID, paidaction.Paid)
+			b.wantReceived(pa, 70_000)
+			b.AwaitStage(pa.ID, "completed")
 			b.wantSound()
 		})
 	}
