@@ -1,5 +1,8 @@
 package paidaction
 
+// GroupsAtOnce is how many groups run at once: while they do, whoever comes waits for one of them to end.
+const GroupsAtOnce = groupsAtOnce
+
 // Waiting is how many attempts wait to be paid together with others.
 func (e *Engine) Waiting() (n int) {
 	for _, g := range e.gathered {

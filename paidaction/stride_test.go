@@ -19,7 +19,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// news has these actions driven on by as many who heard of them. The first three take up the places for groups; the others wait until all are there, and
+// news has these actions driven on by as many who heard of them. The first take up the places for groups; the others wait until all are there, and
 // those that can be booked together are.
 func news(w *enginetest.World, actions []int64) []error {
 	w.Helper()
@@ -45,11 +45,11 @@ func newsBehind(w *enginetest.World, lock string, actions []int64) []error {
 	var all sync.WaitGroup
 	for i, id := range actions {
 		all.Go(func() { _, errs[i] = w.Engine.Drive(w.Ctx, id) })
-		if i < 3 {
+		if i < paidaction.GroupsAtOnce {
 			w.AwaitBlocked(i + 1)
 		}
 	}
-	for w.Engine.Waiting() < len(actions)-3 {
+	for w.Engine.Waiting() < len(actions)-paidaction.GroupsAtOnce {
 		runtime.Gosched()
 	}
 	if err := gate.Rollback(w.Ctx); err != nil {

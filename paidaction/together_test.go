@@ -29,17 +29,17 @@ func crowd(w *enginetest.World, requests []paidaction.Request) []error {
 // gathered is a crowd that waits until it is opened.
 func gathered(w *enginetest.World, requests []paidaction.Request) (open func(), answers func() []error) {
 	w.Helper()
-	// Whoever comes first waits for the totals, and takes up the places; the others gather behind them.
+	// Whoever comes first waits for the totals, and takes up all places; the others gather behind them, however long it takes.
 	open = closed(w, "zap_total")
 	errs := make([]error, len(requests))
 	var all sync.WaitGroup
 	for i, r := range requests {
 		all.Go(func() { _, errs[i] = w.Engine.Pay(w.Ctx, r) })
-		if i < 2 {
+		if i < paidaction.GroupsAtOnce {
 			w.AwaitBlocked(i + 1)
 		}
 	}
-	for w.Engine.Waiting() < len(requests)-2 {
+	for w.Engine.Waiting() < len(requests)-paidaction.GroupsAtOnce {
 		runtime.Gosched()
 	}
 	return open, func() []error {
@@ -51,7 +51,12 @@ func gathered(w *enginetest.World, requests []paidaction.Request) (open func(), 
 // closed keeps everybody from writing to a table until open is called.
 func closed(w *enginetest.World, table string) (open func()) {
 	w.Helper()
-	gate, err := w.Pool.Begin(w.Ctx)
+	aside, err := pgx.ConnectConfig(w.Ctx, w.Pool.Config().ConnConfig) // those of the pool are needed
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { _ = aside.Close(context.WithoutCancel(w.Ctx)) })
+	gate, err := aside.Begin(w.Ctx)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -79,8 +84,7 @@ func TestOneOfManyIsRefusedAlone(t *testing.T) {
 	first, second := w.User("first", 100*sat, 0), w.User("second", 100*sat, 0)
 	poor, rich := w.User("poor", 5*sat, 0), w.User("rich", 100*sat, 0)
 	requests := []paidaction.Request{
-		zapBy(first, item, 10, "a"), zapBy(second, item, 10, "b"), // these two hold the places
-		zapBy(first, item, 10, "c"),
+		zapBy(first, item, 10, "a"), zapBy(second, item, 10, "b"), zapBy(first, item, 10, "c"), // these hold the places
 		zapBy(author, item, 10, "own"),
 		zapBy(poor, item, 10, "too little"),
 		zapBy(rich, item+100, 10, "nothing there"),
@@ -197,7 +201,7 @@ func TestAKeyThatIsUsedAfterTheLook(t *testing.T) {
 	w := enginetest.New(t, paidaction.Settings{})
 	item := w.Post(w.User("author", 1000*sat, 0), "post")
 	var payers []int64
-	for i := range 6 {
+	for i := range 7 {
 		payers = append(payers, w.User(fmt.Sprint("payer", i), 100*sat, 0))
 	}
 	_, err := w.Engine.Pay(w.Ctx, zapBy(w.User("poor", 5*sat, 0), item, 10, ""))
@@ -212,11 +216,12 @@ func TestAKeyThatIsUsedAfterTheLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := other.Exec(w.Ctx, `INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, idempotency_key, args_hash)
-		VALUES ('ZAP', 'BALANCE', 'REWARD_SATS', 'PAID', $1, 1, now(), now(), '{}', 'raced', sha256(''))`, payers[2]); err != nil {
+		VALUES ('ZAP', 'BALANCE', 'REWARD_SATS', 'PAID', $1, 1, now(), now(), '{}', 'raced', sha256(''))`, payers[3]); err != nil {
 		t.Fatal(err)
 	}
-	open, answers := gathered(w, []paidaction.Request{zapBy(payers[0], item, 10, "a"), zapBy(payers[1], item, 10, "b"), // these two hold the places
-		zapBy(payers[2], item, 10, "raced"), zapBy(payers[3], item, 10, "c"), zapBy(payers[4], item, 10, "d"), zapBy(payers[5], item, 10, "e")})
+	open, answers := gathered(w, []paidaction.Request{
+		zapBy(payers[0], item, 10, "a"), zapBy(payers[1], item, 10, "b"), zapBy(payers[2], item, 10, "c"), // these hold the places
+		zapBy(payers[3], item, 10, "raced"), zapBy(payers[4], item, 10, "d"), zapBy(payers[5], item, 10, "e"), zapBy(payers[6], item, 10, "f")})
 	open()
 	for w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'transactionid'`) == 0 {
 	}
@@ -224,7 +229,7 @@ func TestAKeyThatIsUsedAfterTheLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, err := range answers() {
-		if i == 2 {
+		if i == 3 {
 			w.WantRefusal(err, paidaction.CodeIdempotencyConflict)
 		} else if err != nil {
 			t.Errorf("%d: %v", i, err)
@@ -280,7 +285,7 @@ func TestWhoGoesAwayWhileWaiting(t *testing.T) {
 	w := enginetest.New(t, paidaction.Settings{})
 	author := w.User("author", 1000*sat, 0)
 	item := w.Post(author, "popular")
-	users := []int64{w.User("first", 100*sat, 0), w.User("second", 100*sat, 0), w.User("gone", 100*sat, 0), w.User("stays", 100*sat, 0)}
+	gone, stays := w.User("gone", 100*sat, 0), w.User("stays", 100*sat, 0)
 	open := closed(w, "zap_total")
 	var others sync.WaitGroup
 	pay := func(user int64) {
@@ -288,29 +293,30 @@ func TestWhoGoesAwayWhileWaiting(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for i, user := range users[:2] {
+	for i := range paidaction.GroupsAtOnce { // these hold the places
+		user := w.User(fmt.Sprint("payer", i), 100*sat, 0)
 		others.Go(func() { pay(user) })
 		w.AwaitBlocked(i + 1)
 	}
 	ctx, leave := context.WithCancel(w.Ctx)
-	gone := make(chan error)
+	left := make(chan error)
 	go func() {
-		_, err := w.Engine.Pay(ctx, zapBy(users[2], item, 10, ""))
-		gone <- err
+		_, err := w.Engine.Pay(ctx, zapBy(gone, item, 10, ""))
+		left <- err
 	}()
 	for w.Engine.Waiting() != 1 {
 		runtime.Gosched()
 	}
 	leave()
-	w.WantRefusal(<-gone, paidaction.CodeTryAgain)
-	others.Go(func() { pay(users[3]) })
+	w.WantRefusal(<-left, paidaction.CodeTryAgain)
+	others.Go(func() { pay(stays) })
 	for w.Engine.Waiting() != 1 {
 		runtime.Gosched()
 	}
 	open()
 	others.Wait()
-	w.WantBalance(ledger.UserCredits(users[2]), 100*sat)
-	w.WantBalance(ledger.UserCredits(users[3]), 90*sat)
+	w.WantBalance(ledger.UserCredits(gone), 100*sat)
+	w.WantBalance(ledger.UserCredits(stays), 90*sat)
 	w.WantConserved()
 }
 
