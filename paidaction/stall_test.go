@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
@@ -24,16 +23,21 @@ type stalls struct {
 }
 
 func (s *stalls) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) error {
-	stall := func() {
+	stall := func() error {
+		// From here on, and not from the beginning: a busy machine can stand still by itself.
+		_, err := tx.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = 300`)
 		close(s.stopped)
 		<-s.goOn
+		return err
 	}
 	if s.first {
-		stall()
+		if err := stall(); err != nil {
+			return err
+		}
 	}
 	err := s.Jobs.Insert(ctx, tx, jobs...)
-	if !s.first {
-		stall()
+	if !s.first && err == nil {
+		err = stall()
 	}
 	return err
 }
@@ -41,16 +45,9 @@ func (s *stalls) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) 
 // stalling is the world's engine, of which every transaction that stores a job stands still; PostgreSQL bears that for a moment.
 func stalling(w *enginetest.World, first bool) (*paidaction.Engine, *stalls) {
 	w.Helper()
-	settings := w.Pool.Config()
-	settings.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "300"
-	pool, err := pgxpool.NewWithConfig(w.Ctx, settings)
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(pool.Close)
 	config := w.Engine.Config
 	s := &stalls{Jobs: config.Jobs, first: first, stopped: make(chan struct{}), goOn: make(chan struct{})}
-	config.Pool, config.Jobs = pool, s
+	config.Jobs = s
 	engine, err := paidaction.New(config)
 	if err != nil {
 		w.Fatal(err)

@@ -325,7 +325,7 @@ func TestCancellingAndSettlingWaitForNoTurn(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
 	store := inDatabase(w.Pool.Config().ConnString())
-	e, _ := ordered(w, store, lock.Settings{Options: lock.Options{MaxWait: time.Second}})
+	e, _ := ordered(w, store, lock.Settings{Options: lock.Options{MaxWait: 3 * time.Second}})
 	w.Engine = e
 	user := w.User("payer", 0, 0)
 	paid, open := donate(w, user, ""), donate(w, user, "")
