@@ -294,7 +294,7 @@ func TestClosingLetsNoChangeBegin(t *testing.T) {
 	giveUp()
 	<-settled
 	go func() { closed <- c.Close() }()
-	begins, done := context.WithTimeout(t.Context(), 2*time.Second) // before the connection ends
+	begins, done := context.WithTimeout(t.Context(), 4*time.Second) // before the connection ends
 	defer done()
 	for err == nil || errors.Is(err, paidaction.ErrInvoiceNotFound) { // until Close has begun
 		err = c.CancelInvoice(begins, request(2, true).Hash)
@@ -316,11 +316,14 @@ func TestASilentNodeHoldsUpOneCaller(t *testing.T) {
 	t.Parallel()
 	_, server, node := fixture(t)
 	cfg := server.Config()
-	cfg.CallTimeout = time.Second
+	cfg.CallTimeout = 3 * time.Second
 	c := server.Dial(cfg)
 	look := func() error {
 		_, err := c.LookupInvoice(context.Background(), paidaction.Hash{1})
 		return err
+	}
+	if err := eventually(t, look); !errors.Is(err, paidaction.ErrInvoiceNotFound) { // connecting can take longer than a call may
+		t.Fatal(err)
 	}
 	released := make(chan struct{})
 	release := sync.OnceFunc(func() { close(released) })
@@ -381,7 +384,7 @@ func TestANodeSilentOfPaymentsHoldsUpOneCaller(t *testing.T) {
 	t.Parallel()
 	_, server, _ := fixture(t)
 	cfg := server.Config()
-	cfg.CallTimeout = time.Second
+	cfg.CallTimeout = 4 * time.Second
 	c := server.Dial(cfg)
 	track := func(ctx context.Context) error {
 		return c.TrackPayment(ctx, paidaction.Hash{1}, func(paidaction.PaymentUpdate) error { return nil })
@@ -606,12 +609,18 @@ func TestNodes(t *testing.T) {
 	secondNode := simnode.New("bob", time.Now)
 	secondServer := lndtest.New(t, secondNode)
 	second := secondServer.Client()
+	for _, c := range []*lightning.Client{first, second} { // connecting can take longer than a pool waits for an answer
+		if err := eventually(t, func() error { _, err := c.Info(t.Context()); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
 	// Each pool asks afresh.
 	issuer := func() (string, error) {
 		nodes, err := lightning.NewNodes(first, second)
 		if err != nil {
 			t.Fatal(err)
 		}
+		nodes.StandStill()
 		name, err := nodes.Issuer(t.Context())
 		asked := len(firstNode.Calls())
 		if again, _ := nodes.Issuer(t.Context()); again != name || len(firstNode.Calls()) != asked {
