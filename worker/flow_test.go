@@ -167,12 +167,13 @@ func TestExpiredBySweep(t *testing.T) {
 // No sweep runs here: the job that was stored for the deadline does it.
 func TestExpiredByItsJob(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(_ *world, c *paidaction.Config) {
-		// Not by the one that looks whether an invoice was issued at all: that one has found it by then.
-		c.Settings.IssueTimeout, c.Settings.InvoiceExpiry = time.Second, 3*time.Second
-	})
+	w := newWorld(t)
 	w.started()
 	pa := w.begin(paidaction.Optimistic)
+	w.ahead.Add(int64(10 * time.Minute))
+	// Not by the one that looks whether an invoice was issued at all.
+	w.count(`WITH due AS (UPDATE river_job SET scheduled_at = scheduled_at - interval '10 minutes' WHERE id = (SELECT max(id) FROM river_job) RETURNING id)
+		SELECT count(*) FROM due`)
 	w.awaitState(pa.ID, paidaction.Failed)
 }
 

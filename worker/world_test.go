@@ -86,7 +86,7 @@ const seldom = time.Hour
 
 func newWorld(t testing.TB, change ...func(*world, *paidaction.Config)) *world {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	w := &world{TB: t, ctx: ctx, pool: pgtest.New(t), changes: make(chan struct{})}
 	now := func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }

@@ -222,7 +222,7 @@ func (c *changes) wait() <-chan struct{} {
 // Await waits until the action is in a state.
 func (w *World) Await(id int64, want paidaction.State) *paidaction.PaidAction {
 	w.Helper()
-	limit := time.NewTimer(20 * time.Second)
+	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
 	for {
 		changed := w.signal.wait()
@@ -244,7 +244,7 @@ func (w *World) Await(id int64, want paidaction.State) *paidaction.PaidAction {
 // AwaitLeft waits until the action has left a state, whatever its state is then.
 func (w *World) AwaitLeft(id int64, left paidaction.State) {
 	w.Helper()
-	limit := time.NewTimer(20 * time.Second)
+	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
 	for {
 		changed := w.signal.wait()
@@ -262,7 +262,7 @@ func (w *World) AwaitLeft(id int64, left paidaction.State) {
 // AwaitBlocked waits until so many of the database's transactions wait for locks.
 func (w *World) AwaitBlocked(many int) {
 	w.Helper()
-	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(5*time.Millisecond)
+	limit, tick := time.NewTimer(time.Minute), time.NewTicker(5*time.Millisecond)
 	defer limit.Stop()
 	defer tick.Stop()
 	for {
@@ -282,7 +282,7 @@ func (w *World) AwaitBlocked(many int) {
 // action.
 func (w *World) AwaitStage(id int64, want string) db.RelayPayment {
 	w.Helper()
-	limit, tick := time.NewTimer(20*time.Second), time.NewTicker(5*time.Millisecond)
+	limit, tick := time.NewTimer(time.Minute), time.NewTicker(5*time.Millisecond)
 	defer limit.Stop()
 	defer tick.Stop()
 	for {
