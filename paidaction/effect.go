@@ -24,6 +24,9 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg *db.Transaction, r
 	}
 	tx := &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Now: now,
 		source: Method(row.Method).source(row.PayerID), proof: proof{proved: row.ProvedID}}
+	if cost := Msat(row.CostMsat); step.When == InvoiceIsHeld && found.received < cost {
+		return fmt.Errorf("%d msat of %d are held", found.received, cost) // not by the invoice that we asked for
+	}
 	switch step.Effect {
 	case PerformAction:
 		return e.performHeld(ctx, def, tx, row, found)

@@ -477,6 +477,42 @@ func TestInvoiceThatWasNeverIssuedIsCancelled(t *testing.T) {
 	}
 }
 
+// The node has another invoice with its hash, which is not for the price: nobody is given that one, also once the node has been asked what
+// became of ours; and what it holds is given back, and nothing is done for it.
+func TestAnotherInvoiceWithItsHashIsNotIts(t *testing.T) {
+	t.Parallel()
+	for name, paid := range map[string]bool{"nobody pays it": false, "somebody does": true} {
+		w := enginetest.New(t, paidaction.Settings{})
+		user := w.User("payer", 0, 0)
+		w.Node.FailBefore(simnode.MethodOpen, 1)
+		w.Node.FailBefore(simnode.MethodLookup, 1)
+		_, err := w.Try(user, community.KindDonate, community.DonateArgs{Sats: 10}, "", "")
+		w.WantRefusal(err, paidaction.CodeLightningUnavailable)
+		pa := w.Look(w.Count(`SELECT max(id) FROM paid_action`))
+		other := paidaction.InvoiceRequest{Hold: true, Hash: pa.Invoice.Hash, Amount: 1 * sat, Expiry: time.Hour, CLTVDelta: 80}
+		if _, err := w.Node.Add(w.Ctx, other); err != nil {
+			t.Fatal(err)
+		}
+		if w.Advance(pa.ID); w.Look(pa.ID).Invoice.Bolt11 != "" {
+			t.Errorf("%s: it was handed out", name)
+		}
+		if paid {
+			if err := w.Node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			w.Clock.Advance(11 * time.Minute)
+		}
+		w.Advance(pa.ID)
+		w.Drain()
+		w.WantState(pa.ID, paidaction.Failed)
+		if inv, _ := w.Node.Inspect(pa.Invoice.Hash); inv.State != paidaction.InvoiceCanceled {
+			t.Errorf("%s: the invoice is %s", name, inv.State)
+		}
+		w.WantConserved()
+	}
+}
+
 // The watchdog gives the action up while the node is at work: the invoice that comes too late is cancelled, and nobody
 // ever sees it.
 func TestInvoiceThatComesTooLateIsNotHandedOut(t *testing.T) {

@@ -124,7 +124,8 @@ func (e *Engine) judgeHeld(ctx context.Context, node Node, pa *PaidAction, inv N
 // judgeOpen is what an unpaid invoice means: nothing before the deadline.
 func (e *Engine) judgeOpen(ctx context.Context, pa *PaidAction, inv NodeInvoice) (finding, error) {
 	now := e.now()
-	if pa.Invoice.Bolt11 == "" && (pa.State == Pending || pa.State == PendingHeld) {
+	asked := InvoiceRequest{Hold: pa.Invoice.Hold, Hash: pa.Invoice.Hash, Amount: pa.Invoice.Amount}
+	if pa.Invoice.Bolt11 == "" && (pa.State == Pending || pa.State == PendingHeld) && inv.IsFor(asked) == nil {
 		// The invoice was issued, but the answer was lost before it was stored. Stored now, the invoice can still be
 		// paid.
 		if _, err := db.New(e.Pool).SetBolt11(ctx, db.SetBolt11Params{ActionID: pa.ID, Bolt11: &inv.Bolt11}); err != nil {

@@ -31,7 +31,7 @@ func TestCommitsOnSilentConnectionsHoldUpNobody(t *testing.T) {
 	}
 	settings.MaxConns = 8
 	settings.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "3000" // else PostgreSQL keeps the locks of who is gone
-	dbconn.BoundPool(settings, 5*time.Second) // far more than a busy machine takes
+	dbconn.BoundPool(settings, 5*time.Second)                                         // far more than a busy machine takes
 	pool, err := pgxpool.NewWithConfig(w.Ctx, settings)
 	if err != nil {
 		t.Fatal(err)
