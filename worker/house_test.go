@@ -158,7 +158,7 @@ func (h *house) awaitTold() {
 
 func (h *house) await(what string, holds func() bool) {
 	h.Helper()
-	limit, tick := time.NewTimer(time.Minute), time.NewTicker(2*time.Millisecond)
+	limit, tick := time.NewTimer(3*time.Minute), time.NewTicker(2*time.Millisecond)
 	defer limit.Stop()
 	defer tick.Stop()
 	for !holds() {

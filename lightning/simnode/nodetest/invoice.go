@@ -179,11 +179,11 @@ func settledListed(t *testing.T, w *world) {
 // heldForLonger: the clock takes away what nobody has paid, and never what is held (spec 01 §1.5).
 func heldForLonger(t *testing.T, w *world) {
 	held, unpaid := w.request(true), w.request(true)
-	held.Expiry, unpaid.Expiry = 2*time.Second, 2*time.Second
+	held.Expiry, unpaid.Expiry = 10*time.Second, 10*time.Second // within which it is paid, also on a busy machine
 	w.pay(w.open(held))
 	before := w.await(held.Hash, paidaction.InvoiceAccepted)
 	w.open(unpaid) // expires no earlier than the held one
-	w.Advance(3 * time.Second)
+	w.Advance(11 * time.Second)
 	w.await(unpaid.Hash, paidaction.InvoiceCanceled)
 	if v := w.lookup(held.Hash, paidaction.InvoiceAccepted); v != before {
 		t.Fatalf("%+v has become %+v", before, v)
