@@ -2,19 +2,24 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
 	"github.com/a-seed-a7aed72f/holdfast/operator"
 )
 
 type actionsWriteOff struct {
-	ID     int64  `arg:"" help:"The action."`
-	Reason string `required:"" help:"What happened to the node. It is stored, and holdfast reconcile lists it."`
-	Yes    bool   `help:"Really do it: this cannot be undone."`
+	ID       int64    `arg:"" help:"The action."`
+	Reason   string   `required:"" help:"What happened to the node. It is stored, and holdfast reconcile lists it."`
+	Replaced []string `help:"The node that was made anew, if it answers with another key since. Its data must be gone for good." placeholder:"NODE"`
+	Yes      bool     `help:"Really do it: this cannot be undone."`
 }
 
 // Run asks the nodes itself, independently of the running service.
@@ -32,6 +37,9 @@ func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
 			return err
 		}
 		defer s.close()
+		if err := c.sameNodes(ctx, q, s.clients); err != nil {
+			return err
+		}
 		if err := s.engine.WriteOff(ctx, c.ID, c.Reason); err != nil {
 			return noSuchAction(c.ID, err)
 		}
@@ -49,4 +57,23 @@ func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
 			t.row(fmt.Sprintf("Action %d is %s; %d msat are booked as lost.", c.ID, whole.State, lost))
 		})
 	})
+}
+
+// sameNodes refuses to ask a node that is another than the one known under its name: it knows nothing of what that one
+// holds, which then would go back to its payer, though its receiver was paid. The settings of whoever types this may not
+// be the service's. A node that does not answer is asked by nobody.
+func (c actionsWriteOff) sameNodes(ctx context.Context, q *db.Queries, nodes []*lightning.Client) error {
+	for _, node := range nodes {
+		known, err := q.GetNode(ctx, node.Name())
+		if errors.Is(err, pgx.ErrNoRows) || slices.Contains(c.Replaced, node.Name()) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if key, err := node.PublicKey(ctx); err == nil && known.PublicKey != nil && key != *known.PublicKey {
+			return fmt.Errorf("node %[1]s answers as %[2]s, and was known as %[3]s: what another node does not know proves nothing. Correct HOLDFAST_NODES; only if the data of the one before are gone for good, and it was made anew, add --replaced %[1]s", node.Name(), key, *known.PublicKey)
+		}
+	}
+	return nil
 }

@@ -47,6 +47,17 @@ func TestWriteOff(t *testing.T) {
 			t.Errorf("with %s: exit code %d\n%s%s", name, code, out, said)
 		}
 	}
+	// To settings that lead to another node everything looks lost.
+	if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO lightning_node (name, public_key, changed_at) VALUES ('sim', '02aa', now())
+		ON CONFLICT (name) DO UPDATE SET public_key = '02aa'`); err != nil {
+		t.Fatal(err)
+	}
+	for _, replaced := range [][]string{nil, {"--replaced", "other"}} {
+		code, out, said := command(t, env, append([]string{"actions", "write-off", id, "--reason", "the disk is gone", "--yes"}, replaced...)...)
+		if code != exitFailed || out != "" || !strings.Contains(said, "was known as 02aa") || !strings.Contains(said, "--replaced sim") {
+			t.Errorf("at another node, %v: exit code %d\n%s%s", replaced, code, out, said)
+		}
+	}
 	w.WantState(pa.ID, paidaction.Forwarded)
 	// The service goes on meanwhile, with a lock that only one process may have.
 	locks, err := postgres.OpenMemory(w.Ctx, w.Pool.Config().ConnString(), 1)
@@ -55,13 +66,13 @@ func TestWriteOff(t *testing.T) {
 	}
 	defer func() { _ = locks.Close() }()
 	env = append(env, "HOLDFAST_LOCK_STRATEGY=memory")
-	code, out, said := command(t, env, "actions", "write-off", id, "--reason", "the disk is gone", "--yes")
+	code, out, said := command(t, env, "actions", "write-off", id, "--reason", "the disk is gone", "--replaced", "sim", "--yes")
 	var done map[string]int64
 	if err := json.Unmarshal([]byte(out), &done); err != nil || code != exitOK || done["written_off"] != pa.ID || done["lost_msat"] != 5_000 {
 		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
 	}
 	w.WantState(pa.ID, paidaction.Paid)
-	code, _, said = command(t, env, "actions", "write-off", id, "--reason", "the disk is gone", "--yes")
+	code, _, said = command(t, env, "actions", "write-off", id, "--reason", "the disk is gone", "--replaced", "sim", "--yes")
 	if code != exitFailed || !strings.Contains(said, "is PAID") {
 		t.Errorf("once more: exit code %d, %s", code, said)
 	}
@@ -71,7 +82,7 @@ func TestWriteOff(t *testing.T) {
 		report.Losses[0].Reason != "the disk is gone" {
 		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
 	}
-	if code, _, said = command(t, env, "actions", "write-off", "999", "--reason", "the disk is gone", "--yes"); code != exitFailed || !strings.Contains(said, "there is no action 999") {
+	if code, _, said = command(t, env, "actions", "write-off", "999", "--reason", "the disk is gone", "--replaced", "sim", "--yes"); code != exitFailed || !strings.Contains(said, "there is no action 999") {
 		t.Errorf("exit code %d, %s", code, said)
 	}
 }
