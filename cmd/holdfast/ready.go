@@ -89,13 +89,17 @@ func (s *service) writable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if readOnly == "on" {
-		return notReady("It takes no writes: it is a replica, or was set to read only.")
+	var problem notReady
+	switch forgets := forgetful(mode); {
+	case readOnly == "on":
+		problem = "It takes no writes: it is a replica, or was set to read only."
+	case forgets != "" && !s.config.Development:
+		problem = notReady("It has " + forgets + ".")
+	default:
+		return nil
 	}
-	if forgets := forgetful(mode); forgets != "" && !s.config.Development {
-		return notReady("It has " + forgets + ".")
-	}
-	return nil
+	s.pool.Reset() // a session keeps the settings that it began with, also once they are mended
+	return problem
 }
 
 // nodeReady reports whether a node can be used. Its graph counts only if it sends payments: issuing an invoice needs

@@ -108,7 +108,8 @@ func TestReadinessNamesWhatIsWrong(t *testing.T) {
 	s.wantReady(ready)
 }
 
-// A database that was demoted answers every question, but is useless.
+// A database that was demoted answers every question, but is useless. One that takes writes again is used again, also by
+// a process that only reads.
 func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -122,6 +123,10 @@ func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wantReady(map[string]string{"database": "It takes no writes", "migrations": ""})
+	if _, err := pool.Exec(t.Context(), "ALTER DATABASE "+name+" RESET default_transaction_read_only"); err != nil {
+		t.Fatal(err)
+	}
+	s.wantReady(map[string]string{"database": "", "migrations": ""})
 }
 
 // A database that keeps what it confirms when the process starts may do so no more later: its settings were changed, or

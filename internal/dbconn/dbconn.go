@@ -17,6 +17,8 @@ import (
 const (
 	connectTimeout = 10 * time.Second
 	pingTimeout    = 5 * time.Second // of an idle connection, before it is used
+
+	readOnly = "25006" // read_only_sql_transaction
 )
 
 // alive has TCP probe a connection on which nothing is sent, such as one that waits for an answer or listens.
@@ -42,6 +44,10 @@ func BoundPool(c *pgxpool.Config, limit time.Duration) {
 	Bound(c.ConnConfig)
 	c.PingTimeout = pingTimeout
 	c.ConnConfig.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {}
+	// A session keeps the settings of its database that it began with, so one that takes no writes is of no more use, also
+	// once the database takes them again.
+	next := c.ConnConfig.OnPgError
+	c.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool { return err.Code != readOnly && next(conn, err) }
 	switch {
 	case limit == 0:
 	case c.ConnConfig.Tracer == nil:

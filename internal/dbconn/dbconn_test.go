@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
@@ -123,6 +124,33 @@ func TestASilentConnectionIsNotHandedOut(t *testing.T) {
 	}
 	proxy.Freeze(next())
 	if err := ended(t, func() error { _, err := pool.Exec(context.Background(), "SELECT 1"); return err }); err != nil {
+		t.Error(err)
+	}
+}
+
+// A database that was set to read only, because it was full, say, and back: a session keeps what it began with.
+func TestWritesGoOnAfterADatabaseWasReadOnly(t *testing.T) {
+	t.Parallel()
+	operator := pgtest.New(t)
+	set := func(value string) {
+		t.Helper()
+		name := pgx.Identifier{operator.Config().ConnConfig.Database}.Sanitize()
+		if _, err := operator.Exec(t.Context(), "ALTER DATABASE "+name+" SET default_transaction_read_only = "+value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := operator.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	set("on")
+	pool := bounded(t, operator.Config().ConnString())
+	write := func() error { _, err := pool.Exec(t.Context(), "CREATE TABLE IF NOT EXISTS written ()"); return err }
+	var refused *pgconn.PgError
+	if err := write(); !errors.As(err, &refused) || refused.Code != "25006" {
+		t.Fatal(err)
+	}
+	set("off")
+	if err := write(); err != nil {
 		t.Error(err)
 	}
 }
