@@ -53,6 +53,7 @@ func TestThePageListsEveryKindOfBreak(t *testing.T) {
 	}
 	brief := []string{
 		" (docs/reconcile.md, booking by hand)", " ([by hand](#booking-by-hand))",
+		" (docs/reconcile.md, changing rows by hand)", " ([by hand](#changing-rows-by-hand))",
 		" It is told until `--since` has passed.", "", // which the page says of all these together
 	}
 	for _, s := range shortened {

@@ -66,9 +66,9 @@ var (
 		"An action is not PAID, and money was taken for it.", byHand+bug+"give the money back by a posting of the action in the opposite direction, with the reason 'given back by hand' (docs/reconcile.md, booking by hand).")
 	endedWrong = kind(2, "ended", "BreaksOfPayment",
 		"An action has ended and its end, which runs onPaid or onFail, was not taken exactly once; or it has not ended and was.",
-		byHand+bug+"undo what the second onPaid or onFail did.")
+		byHand+bug+"undo what the second onPaid or onFail did, and take its step out of action_history (docs/reconcile.md, changing rows by hand).")
 	notRefunded = kind(2, "not-refunded", "BreaksOfRelay",
-		"A withdrawal has failed, and not all of what was set aside for it went back.", byHand+bug+"give the rest back from routing sats, as a posting of the action (docs/reconcile.md, booking by hand).")
+		"A withdrawal has failed, and not all of what was set aside for it went back.", byHand+bug+"give the rest back from routing sats, as a posting of the action with the reason 'refund by hand' (docs/reconcile.md, booking by hand).")
 )
 
 // Invariant 3.
@@ -76,13 +76,13 @@ var (
 	countsUnpaid = kind(3, "counts", "BreaksOfEffects",
 		"What an action did counts, and the action was not paid.", byHand+bug+"mark its row as the action's state says.")
 	paidUncounted = kind(3, "does-not-count", "BreaksOfEffects",
-		"An action is PAID, and what it did does not count.", byHand+bug+"mark its row as PAID, or give the money back.")
+		"An action is PAID, and what it did does not count.", byHand+bug+"mark its row as PAID.")
 	notUndone = kind(3, "not-undone", "BreaksOfEffects",
 		"An action has failed, and what it did was not undone.", byHand+bug+"mark its row as FAILED.")
 	undoneEarly = kind(3, "undone", "BreaksOfEffects",
 		"What an action did was undone, and the action has not failed.", byHand+bug+"mark its row as the action's state says.")
 	effectMissing = kind(3, "missing", "MissingEffects",
-		"An action is PAID, and what it was paid for is not there.", byHand+bug+"make what is missing, or give the money back.")
+		"An action is PAID, and what it was paid for is not there.", byHand+bug+"make what is missing. For what cannot be made give the payer its price, from loss sats to their sats by a posting of no action (docs/reconcile.md, booking by hand).")
 	otherAmount = kind(3, "amount", "BreaksOfAmounts",
 		"What an action did, or its invoice, is over another amount than its price.", byHand+bug+"compare with its arguments and its postings, and set the row's amount to what was paid for.")
 	effectTwice = kind(3, "twice", "ItemsTwice",
@@ -142,7 +142,8 @@ var (
 		"The receiver was paid, and the payer's payment is not settled though its safety height has passed.",
 		"At once: is the node {node} up? `holdfast actions requeue {action}`, or settle it there by hand (lncli settleinvoice). If the node has given it back the loss books itself; if it lost its data: `holdfast actions write-off {action} --reason \"its data are gone\" --yes`.")
 	lossUnbooked = kind(5, "loss", "BreaksOfRelay",
-		"The payer's payment was lost after the receiver was paid, and the loss is not booked.", byHand+bug+"book it from loss sats.")
+		"The payer's payment was lost after the receiver was paid, and the loss is not booked.",
+		byHand+bug+"book it from loss sats to where the price is missing, as a posting of the action (docs/reconcile.md, booking by hand).")
 	wrongPreimage = kind(5, "preimage", "BreaksOfRelay",
 		"The preimage of a payment that left is not that of its hash: nothing proves that it was made.",
 		"`holdfast relay show {action}`; ask the node for the preimage (lncli trackpayment). "+bug+"write the right one into relay_payment and invoice, while the payer's payment is held.")
@@ -151,12 +152,12 @@ var (
 // Invariant 6.
 var (
 	strangeStep = kind(6, "step", "BreaksOfHistory, with action_step_allowed",
-		"The history holds a step that the machine does not have.", byHand+outside+"correct the row's state to where its money is.")
+		"The history holds a step that the machine does not have.", byHand+outside+"put the step of before back into action_history, and the state to where its money is (docs/reconcile.md, changing rows by hand).")
 	strangeFact = kind(6, "fact", "FactsOfHistory, with paidaction.Machine",
 		"A step was taken for a reason that does not lead there.", byHand+bug+"look at the node's view before it moves on.")
-	gap        = kind(6, "gap", "BreaksOfHistory", "A step does not begin where the one before it ended.", byHand+outside+"put the missing step back.")
+	gap        = kind(6, "gap", "BreaksOfHistory", "A step does not begin where the one before it ended.", byHand+outside+"put the missing step back, with the number that it had (OVERRIDING SYSTEM VALUE).")
 	endDiffers = kind(6, "end", "BreaksOfHistory", "The last step does not lead to the state that the action has.",
-		byHand+outside+"set the state to that of the last step, unless the node says otherwise.")
+		byHand+outside+"if its postings show that the step was taken put that back into action_history: with the state of before it would be taken, and booked, a second time. If not set the state to that of the last step (docs/reconcile.md, changing rows by hand), unless the node says otherwise.")
 	strangeAttempt = kind(6, "attempt", "BreaksOfAttempts", "An action is RETRYING, and its successor is not the next attempt of the same; or it is not RETRYING and has one; or an attempt is no action's successor.",
 		byHand+outside+"set successor_id, or the successor's genesis_id, right. An anonymous payer's secret is that of the first attempt.")
 	noHistory      = kind(6, "none", "ActionsWithoutHistory", "An action has no history.", byHand+outside+"put it back.")
@@ -181,7 +182,7 @@ var (
 // Invariant 8.
 var (
 	keyTwice = kind(8, "two-actions", "BreaksOfKeys", "One idempotency key has made two actions.",
-		"Show both with `holdfast actions show {action}` and `holdfast actions show {other}`, and give the payer the second one's money back. The unique index is gone: make it again as its migration does.")
+		"Show both with `holdfast actions show {action}` and `holdfast actions show {other}`, and give the payer the second one's price, from loss sats to their sats by a posting of no action (docs/reconcile.md, booking by hand). The unique index is gone: give the second one another idempotency_key, and make the index again as its migration does.")
 	guessable = kind(8, "guessable", "WeakKeys", "An anonymous payer's key is shorter than 128 random bits: who guesses it sees the action.",
 		byHand+bug+"find out how such a key was let in.")
 	unhashed = kind(8, "no-hash", "WeakKeys", "A key's arguments are not known: the same key with others would not be refused.",
@@ -230,7 +231,7 @@ var (
 		"An invoice of ours is recorded without its preimage, or with another: its payment cannot be taken.",
 		byHand+outside+"put the preimage back into invoice before its payment is given back. Of a forward it is in relay_payment.")
 	setAside = kind(9, "set-aside", "BreaksOfRelay", "A payment is booked to its end, and some of what was set aside for it is neither spent nor back.",
-		byHand+bug+"move the rest from routing sats to whom it belongs.")
+		byHand+bug+"move the rest from routing sats to whom it belongs, as a posting of the action with the reason 'unused routing fee' (docs/reconcile.md, booking by hand).")
 	unrecorded = kind(9, "not-recorded", "EachPayment, RecordedHashes", "A node has made a payment that is not recorded here.",
 		"If the node also serves others it is theirs. If not: was the database restored, or did it fail over to a copy that lagged behind? `holdfast nodes drain {node}`, bring the newer database back. If it was a forward whose payer's payment is still held (lncli lookupinvoice of its hash at every node), settle that at once with the payment's preimage (lncli settleinvoice). If its hash is also told as not-issued, the payer's payment was taken, and nothing is lost. What cannot be found is a loss, to be booked by hand (docs/reconcile.md, booking by hand). It is told until `--since` has passed.")
 	unissued = kind(9, "not-issued", "EachSettled, KnownInvoices; only holdfast reconcile", "A node has taken a payment for an invoice that is not recorded here: whoever paid has nothing for it.",
