@@ -140,7 +140,7 @@ func durable(ctx context.Context, pool *pgxpool.Pool) error {
 		return err
 	}
 	if forgets := forgetful(mode); forgets != "" {
-		return fmt.Errorf("%w: the database has %s", errSettings, forgets)
+		return fmt.Errorf("the database has %s", forgets) // no refusal of our settings: it can be mended there, and then we start
 	}
 	return nil
 }

@@ -204,9 +204,9 @@ func TestServeRefuses(t *testing.T) {
 	}{
 		"no secret": {settings(pool, "HOLDFAST_DEVELOPMENT=0"), exitUsage, "HOLDFAST_SECRET"},
 		"forgetful": {settings(pool, "HOLDFAST_DEVELOPMENT=0", "HOLDFAST_SECRET="+strings.Repeat("ab", 32),
-			"HOLDFAST_DATABASE_URL="+pool.Config().ConnString()+"&synchronous_commit=off"), exitUsage, "synchronous_commit"},
+			"HOLDFAST_DATABASE_URL="+pool.Config().ConnString()+"&synchronous_commit=off"), exitFailed, "synchronous_commit"},
 		"waits for no replica": {settings(pool, "HOLDFAST_DEVELOPMENT=0", "HOLDFAST_SECRET="+strings.Repeat("ab", 32),
-			"HOLDFAST_DATABASE_URL="+pool.Config().ConnString()+"&synchronous_commit=local"), exitUsage, "replica"},
+			"HOLDFAST_DATABASE_URL="+pool.Config().ConnString()+"&synchronous_commit=local"), exitFailed, "replica"},
 		"no database":      {settings(pool, "HOLDFAST_DATABASE_URL=postgres://u:topsecret@127.0.0.1:1/none"), exitFailed, "127.0.0.1:1"},
 		"address in use":   {settings(pool, "HOLDFAST_LISTEN=192.0.2.1:80"), exitFailed, "HOLDFAST_LISTEN"},
 		"no node's file":   {settings(pool, "HOLDFAST_NODES=a=localhost:1;tls=/none;macaroon=/none"), exitFailed, "/none"},

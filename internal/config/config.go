@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -110,6 +111,7 @@ func (c *Config) Check() error {
 	refuse(len(c.Roles) == 0, "This process has nothing to do: set HOLDFAST_ROLES to one or more of api, worker, listener.")
 	refuse(len(c.Nodes) == 0 && c.Has("listener") && len(c.Roles) == 1,
 		"A listener without a node has nothing to listen to: set HOLDFAST_NODES, or add another role.")
+	refuse(!listenable(c.Listen), "Nobody can listen on %q: set HOLDFAST_LISTEN to HOST:PORT, such as 127.0.0.1:8080.", c.Listen)
 	refuse(c.DatabasePool < 4, "With %d database connections jobs and requests would wait for each other: set HOLDFAST_DATABASE_POOL to 4 or more.", c.DatabasePool)
 	refuse(c.InvoiceExpiry < time.Second || c.InvoiceExpiry > maxInvoiceExpiry,
 		"Invoices would expire after %s: set HOLDFAST_INVOICE_EXPIRY to between 1s and %s.", c.InvoiceExpiry, maxInvoiceExpiry)
@@ -138,6 +140,15 @@ func (c *Config) Check() error {
 	c.Sending.check(refuse)
 	c.Relay.check(refuse)
 	return errors.Join(problems...)
+}
+
+// listenable reports whether an address is a host, or none, and a port.
+func listenable(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	return err == nil
 }
 
 // Database is the address of a PostgreSQL database; its password is not shown.

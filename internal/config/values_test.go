@@ -97,6 +97,7 @@ func TestLimitsAreRefusedAtTheirEdge(t *testing.T) {
 		"RELAY_MAX_FORWARDS":    {"0", "1"},
 		"RELAY_MAX_FORWARDED":   {"999", "1000"},
 		"RELAY_MAX_PENDING":     {"0", "1"},
+		"LISTEN":                {"127.0.0.1:99999", ":0"},
 	} {
 		for value, refused := range map[string]bool{c.refused: true, c.works: false} {
 			settings, err := parse(t, []string{"HOLDFAST_SECRET=" + secret, "HOLDFAST_" + name + "=" + value}, nil)
