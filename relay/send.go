@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -96,7 +97,7 @@ func (r *Relay) pay(ctx context.Context, c *claim, request paidaction.PaymentReq
 	limited, cancel := context.WithDeadline(ctx, began.Add(left))
 	r.Metrics.sent.WithLabelValues(c.attempt.Node).Inc()
 	last := paidaction.PaymentUpdate{}
-	err := c.node.Pay(limited, request, r.follow(ctx, c, advance, &last))
+	err := c.node.Pay(limited, request, r.follow(ctx, c, advance, &last, time.Time{}))
 	cancel()
 	if err == nil {
 		return r.finished(ctx, c, last), false
@@ -130,13 +131,14 @@ func isEarlier(attempt db.RelayAttempt, u paidaction.PaymentUpdate) bool {
 	return attempt.Earlier != nil && u.Created == *attempt.Earlier
 }
 
-// follow brings the action on as soon as a part is settled, even if others hang.
-func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *paidaction.PaymentUpdate) func(paidaction.PaymentUpdate) error {
+// follow brings the action on as soon as a part is settled, even if others hang. asked is when the node was asked; zero
+// where it tells of what this claim has sent.
+func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *paidaction.PaymentUpdate, asked time.Time) func(paidaction.PaymentUpdate) error {
 	known := false
 	return func(u paidaction.PaymentUpdate) error {
 		*last = u
 		if !isEarlier(c.attempt, u) {
-			r.see(ctx, c)
+			r.see(ctx, c, asked)
 		}
 		if u.Preimage != nil && !isEarlier(c.attempt, u) {
 			r.heard.Store(c.row.ActionID, madeBy(c.attempt.Node, c.row, outcomeOf(u)))
@@ -155,13 +157,14 @@ func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *pai
 
 // see notes that the node has the payment at the first update: if the node is wiped a moment later, nothing else could
 // tell. Only a failure waits until this is noted (finished): once the claim has ended, the note would be about a
-// payment that another node may be sending.
-func (r *Relay) see(ctx context.Context, c *claim) {
+// payment that another node may be sending. Whoever stood still since the claim may hear of what was sent under a later
+// one (SeeAttempt).
+func (r *Relay) see(ctx context.Context, c *claim, asked time.Time) {
 	if c.noted.Swap(true) {
 		return
 	}
 	c.noting = append(c.noting, r.Beside(func() {
-		if err := db.New(r.Pool).SeeAttempt(ctx, c.attempt.ID); err != nil {
+		if err := db.New(r.Pool).SeeAttempt(ctx, db.SeeAttemptParams{ID: c.attempt.ID, Asked: asked}); err != nil {
 			r.Log.WarnContext(ctx, "that a node has a payment could not be noted", "action", c.row.ActionID, "error", err)
 			c.noted.Store(false) // then with the next update
 		}
@@ -178,9 +181,8 @@ func (c *claim) awaitNotes() {
 // track follows a payment that the node has. If the node does not know it, or cannot be asked, the auditor finds out.
 func (r *Relay) track(ctx context.Context, c *claim, advance Advance) {
 	last := paidaction.PaymentUpdate{}
-	follow := r.follow(ctx, c, advance, &last)
 	for {
-		err := c.node.TrackPayment(ctx, hashOf(c.row), follow)
+		err := c.node.TrackPayment(ctx, hashOf(c.row), r.follow(ctx, c, advance, &last, r.now()))
 		if err == nil || errors.Is(err, paidaction.ErrPaymentNotFound) {
 			return // not ended here: this claim's call may have gone out, or may still do so
 		}

@@ -360,3 +360,36 @@ func TestWhatWasBegunBeforeARestoreWasAcceptedWaitsForASilentNode(t *testing.T) 
 	b.wantPaidOut(inv.Hash, 50_000)
 	b.wantSound()
 }
+
+// Whoever stood still after their claim, until it had ended and the payment was sent under a later one, hears of that: the
+// node has lost nothing, and a failure is a failure.
+func TestWhatWasSentUnderALaterClaimIsNotTakenForThatOfAnEarlierOne(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Holds})
+	pa := b.withdraw(inv.Bolt11)
+	claimed, goOn := make(chan struct{}), make(chan struct{})
+	b.Node.Before(simnode.MethodTrack, func(paidaction.Hash) { close(claimed); <-goOn })
+	var worker sync.WaitGroup
+	worker.Go(func() { _, _ = b.NewRelay().Step(b.Ctx, "one", nothing) })
+	<-claimed
+	b.Clock.Advance(over)
+	b.rounds(1)
+	b.AwaitStage(pa.ID, "incoming")
+	b.Clock.Advance(time.Second)
+	b.sendAndDie("one", inv.Hash)
+	follows := make(chan struct{})
+	b.Node.Before(simnode.MethodTrack, func(paidaction.Hash) { close(follows) })
+	close(goOn)
+	<-follows // it has found that the node has the payment
+	if err := b.wallet.Receiver.Cancel(inv.Hash); err != nil {
+		t.Fatal(err)
+	}
+	worker.Wait()
+	if n := b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`); n != 1 {
+		t.Errorf("%d claims are noted as those by which the node has it", n)
+	}
+	b.Clock.Advance(over)
+	b.rounds(2)
+	b.WantState(pa.ID, paidaction.Failed)
+	b.WantBalance(ledger.UserSats(b.payer), 100_000)
+}

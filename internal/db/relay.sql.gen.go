@@ -1135,11 +1135,20 @@ func (q *Queries) RequeueRelay(ctx context.Context, arg RequeueRelayParams) erro
 }
 
 const seeAttempt = `-- name: SeeAttempt :exec
-UPDATE relay_attempt SET seen = true WHERE id = $1 AND NOT seen
+UPDATE relay_attempt SET seen = true WHERE relay_attempt.id = $1 AND NOT seen
+    AND NOT EXISTS (SELECT FROM relay_attempt later WHERE later.payment_id = relay_attempt.payment_id AND later.node = relay_attempt.node
+        AND later.id > relay_attempt.id AND later.claimed_at <= $2::timestamptz)
 `
 
-func (q *Queries) SeeAttempt(ctx context.Context, id int64) error {
-	_, err := q.db.Exec(ctx, seeAttempt, id)
+type SeeAttemptParams struct {
+	ID    int64
+	Asked time.Time
+}
+
+// The node was asked at the given moment, or told of what was sent under this very claim (then the moment is zero). If it
+// was claimed for the node again before it was asked, what it shows was sent under that claim.
+func (q *Queries) SeeAttempt(ctx context.Context, arg SeeAttemptParams) error {
+	_, err := q.db.Exec(ctx, seeAttempt, arg.ID, arg.Asked)
 	return err
 }
 
