@@ -217,7 +217,6 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 	if err != nil {
 		return paidaction.Outcome{}, err
 	}
-	asked := r.now()
 	now, err := r.present(ctx, node, hashOf(row))
 	var clock time.Time
 	if unknown(attempt, now, err) || failed(now, err) {
@@ -237,7 +236,7 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 	}
 	// A failure may be that of an earlier payment, which the worker of this claim is about to note.
 	if !failed(now, err) && !attempt.Seen {
-		if err := db.New(r.Pool).SeeAttempt(ctx, db.SeeAttemptParams{ID: attempt.ID, Asked: asked}); err != nil {
+		if err := r.noteShown(ctx, node, row, attempt, now); err != nil {
 			return paidaction.Outcome{}, fmt.Errorf("note that the node has it: %w", err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -97,7 +96,7 @@ func (r *Relay) pay(ctx context.Context, c *claim, request paidaction.PaymentReq
 	limited, cancel := context.WithDeadline(ctx, began.Add(left))
 	r.Metrics.sent.WithLabelValues(c.attempt.Node).Inc()
 	last := paidaction.PaymentUpdate{}
-	err := c.node.Pay(limited, request, r.follow(ctx, c, advance, &last, time.Time{}))
+	err := c.node.Pay(limited, request, r.follow(ctx, c, advance, &last))
 	cancel()
 	if err == nil {
 		return r.finished(ctx, c, last), false
@@ -131,14 +130,13 @@ func isEarlier(attempt db.RelayAttempt, u paidaction.PaymentUpdate) bool {
 	return attempt.Earlier != nil && u.Created == *attempt.Earlier
 }
 
-// follow brings the action on as soon as a part is settled, even if others hang. asked is when the node was asked; zero
-// where it tells of what this claim has sent.
-func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *paidaction.PaymentUpdate, asked time.Time) func(paidaction.PaymentUpdate) error {
+// follow brings the action on as soon as a part is settled, even if others hang.
+func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *paidaction.PaymentUpdate) func(paidaction.PaymentUpdate) error {
 	known := false
 	return func(u paidaction.PaymentUpdate) error {
 		*last = u
 		if !isEarlier(c.attempt, u) {
-			r.see(ctx, c, asked)
+			r.see(ctx, c, u)
 		}
 		if u.Preimage != nil && !isEarlier(c.attempt, u) {
 			r.heard.Store(c.row.ActionID, madeBy(c.attempt.Node, c.row, outcomeOf(u)))
@@ -157,18 +155,36 @@ func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *pai
 
 // see notes that the node has the payment at the first update: if the node is wiped a moment later, nothing else could
 // tell. Only a failure waits until this is noted (finished): once the claim has ended, the note would be about a
-// payment that another node may be sending. Whoever stood still since the claim may hear of what was sent under a later
-// one (SeeAttempt).
-func (r *Relay) see(ctx context.Context, c *claim, asked time.Time) {
+// payment that another node may be sending.
+func (r *Relay) see(ctx context.Context, c *claim, shown paidaction.PaymentUpdate) {
 	if c.noted.Swap(true) {
 		return
 	}
 	c.noting = append(c.noting, r.Beside(func() {
-		if err := db.New(r.Pool).SeeAttempt(ctx, db.SeeAttemptParams{ID: c.attempt.ID, Asked: asked}); err != nil {
+		if err := r.noteShown(ctx, c.node, c.row, c.attempt, shown); err != nil {
 			r.Log.WarnContext(ctx, "that a node has a payment could not be noted", "action", c.row.ActionID, "error", err)
 			c.noted.Store(false) // then with the next update
 		}
 	}))
+}
+
+// noteShown notes that the node of a claim has shown the payment. Whoever stood still since the claim may have heard of
+// what was sent under a later one: taken for that of the earlier one, which the node then did not know, it would be a loss
+// of the node's data, and no failure would end the payment. Where the node shows the same still, it has lost nothing, and
+// it is noted at the later claim.
+func (r *Relay) noteShown(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment, attempt db.RelayAttempt, shown paidaction.PaymentUpdate) error {
+	noted, err := db.New(r.Pool).SeeAttempt(ctx, attempt.ID)
+	if err != nil || noted > 0 {
+		return err
+	}
+	now, err := r.present(ctx, node, hashOf(row))
+	switch {
+	case err == nil && now.Created == shown.Created:
+		return nil
+	case err != nil && !errors.Is(err, paidaction.ErrPaymentNotFound):
+		return err
+	}
+	return db.New(r.Pool).SeeAttemptLate(ctx, attempt.ID)
 }
 
 // awaitNotes waits until all notes are stored.
@@ -181,8 +197,9 @@ func (c *claim) awaitNotes() {
 // track follows a payment that the node has. If the node does not know it, or cannot be asked, the auditor finds out.
 func (r *Relay) track(ctx context.Context, c *claim, advance Advance) {
 	last := paidaction.PaymentUpdate{}
+	follow := r.follow(ctx, c, advance, &last)
 	for {
-		err := c.node.TrackPayment(ctx, hashOf(c.row), r.follow(ctx, c, advance, &last, r.now()))
+		err := c.node.TrackPayment(ctx, hashOf(c.row), follow)
 		if err == nil || errors.Is(err, paidaction.ErrPaymentNotFound) {
 			return // not ended here: this claim's call may have gone out, or may still do so
 		}

@@ -218,12 +218,15 @@ WHERE id = @id AND outcome::text IS NULL AND earlier IS NOT DISTINCT FROM sqlc.n
 -- Before the send. 0 rows: the claim has ended.
 UPDATE relay_attempt SET earlier = @earlier WHERE id = @id AND outcome::text IS NULL;
 
--- name: SeeAttempt :exec
--- The node was asked at the given moment, or told of what was sent under this very claim (then the moment is zero). If it
--- was claimed for the node again before it was asked, what it shows was sent under that claim.
+-- name: SeeAttempt :execrows
+-- 0 rows: it is noted already, or it was claimed for the node again since. Then what the node has shown may have been
+-- sent under that claim.
 UPDATE relay_attempt SET seen = true WHERE relay_attempt.id = @id AND NOT seen
     AND NOT EXISTS (SELECT FROM relay_attempt later WHERE later.payment_id = relay_attempt.payment_id AND later.node = relay_attempt.node
-        AND later.id > relay_attempt.id AND later.claimed_at <= @asked::timestamptz);
+        AND later.id > relay_attempt.id);
+
+-- name: SeeAttemptLate :exec
+UPDATE relay_attempt SET seen = true WHERE id = @id AND NOT seen;
 
 -- name: RefusingNodes :many
 SELECT DISTINCT a.node FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id

@@ -1134,21 +1134,28 @@ func (q *Queries) RequeueRelay(ctx context.Context, arg RequeueRelayParams) erro
 	return err
 }
 
-const seeAttempt = `-- name: SeeAttempt :exec
+const seeAttempt = `-- name: SeeAttempt :execrows
 UPDATE relay_attempt SET seen = true WHERE relay_attempt.id = $1 AND NOT seen
     AND NOT EXISTS (SELECT FROM relay_attempt later WHERE later.payment_id = relay_attempt.payment_id AND later.node = relay_attempt.node
-        AND later.id > relay_attempt.id AND later.claimed_at <= $2::timestamptz)
+        AND later.id > relay_attempt.id)
 `
 
-type SeeAttemptParams struct {
-	ID    int64
-	Asked time.Time
+// 0 rows: it is noted already, or it was claimed for the node again since. Then what the node has shown may have been
+// sent under that claim.
+func (q *Queries) SeeAttempt(ctx context.Context, id int64) (int64, error) {
+	result, err := q.db.Exec(ctx, seeAttempt, id)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
-// The node was asked at the given moment, or told of what was sent under this very claim (then the moment is zero). If it
-// was claimed for the node again before it was asked, what it shows was sent under that claim.
-func (q *Queries) SeeAttempt(ctx context.Context, arg SeeAttemptParams) error {
-	_, err := q.db.Exec(ctx, seeAttempt, arg.ID, arg.Asked)
+const seeAttemptLate = `-- name: SeeAttemptLate :exec
+UPDATE relay_attempt SET seen = true WHERE id = $1 AND NOT seen
+`
+
+func (q *Queries) SeeAttemptLate(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, seeAttemptLate, id)
 	return err
 }
 
