@@ -164,33 +164,25 @@ func (d *Demo) signUp(ctx context.Context) error {
 	return d.signUpReceivers(ctx)
 }
 
-// promised is below what the median from the node's event to PAID has to be.
-const promised = 25 * time.Millisecond
-
-// latency measures how long after the node's event a subscriber sees PAID, over several zaps, one after the other. What
-// else runs on the machine can only make it slower, so what is not kept is measured again, a few times.
+// latency measures how long after the node's event a subscriber sees PAID, over several zaps, one after the other.
 func (d *Demo) latency(ctx context.Context, s *Summary) error {
 	const samples = 61 // so many that the first ones, on connections that are new since PostgreSQL's restart, do not determine the median
-	const rounds = 4
-	ms := func(t time.Duration) float64 { return float64(t.Microseconds()) / 1000 }
-	kept := false
-	for round := 0; round < rounds && !kept; round++ {
-		var took []time.Duration
-		for range samples {
-			t, err := d.eventToPaid(ctx)
-			if err != nil {
-				return fmt.Errorf("measure: %w", err)
-			}
-			took = append(took, t)
+	var took []time.Duration
+	for range samples {
+		t, err := d.eventToPaid(ctx)
+		if err != nil {
+			return fmt.Errorf("measure: %w", err)
 		}
-		slices.Sort(took)
-		median, longest := took[samples/2], took[samples-1]
-		s.EventToPaidP50MS, s.EventToPaidMaxMS, s.EventToPaidSample = ms(median), ms(longest), samples
-		fmt.Fprintf(d.out, "\nFrom the node's settled event to PAID at a subscriber: median %.1f ms, longest %.1f ms, of %d zaps\n",
-			ms(median), ms(longest), samples)
-		kept = median < promised
+		took = append(took, t)
 	}
-	s.OK = s.OK && kept
+	slices.Sort(took)
+	ms := func(t time.Duration) float64 { return float64(t.Microseconds()) / 1000 }
+	s.EventToPaidP50MS, s.EventToPaidMaxMS, s.EventToPaidSample = ms(took[samples/2]), ms(took[samples-1]), samples
+	fmt.Fprintf(d.out, "\nFrom the node's settled event to PAID at a subscriber: median %.1f ms, longest %.1f ms, of %d zaps\n",
+		s.EventToPaidP50MS, s.EventToPaidMaxMS, samples)
+	if s.EventToPaidP50MS >= 25 {
+		s.OK = false
+	}
 	return nil
 }
 
