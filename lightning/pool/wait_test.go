@@ -95,7 +95,7 @@ func TestWaitingAsksTwiceForEachSlot(t *testing.T) {
 	}
 
 	for _, waiters := range []int{1, 50} {
-		for _, long := range []time.Duration{time.Second, 3 * time.Second} {
+		for _, long := range []time.Duration{200 * time.Millisecond, time.Second} {
 			asked, read := &counted{Store: store}, &switched{DBTX: w.db}
 			s.RetryTimeout = long
 			p := w.openOn(read, open(asked), s, members...)
@@ -152,7 +152,7 @@ func TestWaitingForARestingNodeAsksNobody(t *testing.T) {
 		}
 	}
 	lease = first(t, waits)
-	if took := time.Since(rested); took < s.Cooldown || took > s.Cooldown+20*time.Second {
+	if took := time.Since(rested); took < s.Cooldown || took > s.Cooldown+2*time.Second {
 		t.Errorf("it rested for %v", took)
 	}
 	// One try that succeeds, one place in the queue for those who still wait, one look at what others say.
