@@ -18,8 +18,10 @@ type Scratch struct {
 // whose owner is gone: a process that was killed cannot do so itself, and a database leaves tens of megabytes.
 //
 // Others may enter the directory, because servers in it may run as another user, but not list it.
-func NewScratch(prefix string) (*Scratch, error) {
-	parent := os.TempDir()
+func NewScratch(prefix string) (*Scratch, error) { return NewScratchIn(os.TempDir(), prefix) }
+
+// NewScratchIn is NewScratch for a directory in parent.
+func NewScratchIn(parent, prefix string) (*Scratch, error) {
 	sweep(parent, prefix)
 	for {
 		dir, err := os.MkdirTemp(parent, prefix+"-")

@@ -17,7 +17,7 @@ import (
 // socket). One server for all packages saves starting one for each.
 const Environment = "HOLDFAST_TEST_POSTGRES"
 
-// Throwaway is a server for tests: fast, not durable, in a temporary directory.
+// Throwaway is a server for tests: fast, not durable, in memory if there is room, else in a temporary directory.
 type Throwaway struct {
 	*pgserver.Server
 	scratch *child.Scratch
@@ -26,7 +26,7 @@ type Throwaway struct {
 // StartThrowaway starts a server that can take the connections of many packages' tests at once. Log is as in
 // [pgserver.Options].
 func StartThrowaway(ctx context.Context, log func(string, ...any)) (*Throwaway, error) {
-	scratch, err := child.NewScratch("holdfast-test-postgres")
+	scratch, err := child.NewScratchIn(place(), "holdfast-test-postgres")
 	if err != nil {
 		return nil, err
 	}
