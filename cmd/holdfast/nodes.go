@@ -22,7 +22,7 @@ type nodesCommand struct {
 	Drain   nodesDrain   `cmd:"" help:"Give a node no new payments. Those in flight continue."`
 	Undrain nodesUndrain `cmd:"" help:"Give a node payments again."`
 	Disable nodesDisable `cmd:"" help:"Drain a node and raise the alarm, with a reason for others to read."`
-	Enable  nodesEnable  `cmd:"" help:"Undo disable. If another node answers under this name, accept it as the right one from now on."`
+	Enable  nodesEnable  `cmd:"" help:"Undo disable. If another node answers under this name, --key accepts it as the right one from now on."`
 }
 
 // Help says what the command does without another word.
@@ -188,10 +188,13 @@ func (c nodesDisable) Run(ctx context.Context, e *environment) error {
 
 type nodesEnable struct {
 	Name string `arg:"" help:"The node."`
+	Key  string `help:"The public key of the node that answers under this name now, if that is another than before."`
 }
 
 func (c nodesEnable) Run(ctx context.Context, e *environment) error {
-	return pull(ctx, e, "enabled", c.Name, "is enabled", (*pool.Register).Enable)
+	return pull(ctx, e, "enabled", c.Name, "is enabled", func(r *pool.Register, ctx context.Context, name string) error {
+		return r.Enable(ctx, name, c.Key)
+	})
 }
 
 // pull changes a node's state in the register, and reports it.

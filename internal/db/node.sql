@@ -25,9 +25,10 @@ UPDATE lightning_node SET draining = @draining, changed_at = @at WHERE name = @n
 UPDATE lightning_node SET disabled_reason = @reason::text, changed_at = @at WHERE name = @name;
 
 -- name: EnableNode :execrows
--- Whoever enables a node that answers with another key says that this is the node now.
+-- Whoever enables a node that answers with another key says that this is the node now, and which key that is: since they looked, a third
+-- one may answer.
 UPDATE lightning_node SET disabled_reason = NULL, public_key = coalesce(other_key, public_key), other_key = NULL, changed_at = @at
-WHERE name = @name;
+WHERE name = @name AND (@key::text = coalesce(other_key, public_key) OR (other_key IS NULL AND @key = ''));
 
 -- name: CoolNode :exec
 -- Of two cooldowns the one that ends later counts.

@@ -67,17 +67,19 @@ func (q *Queries) DrainNode(ctx context.Context, arg DrainNodeParams) (int64, er
 
 const enableNode = `-- name: EnableNode :execrows
 UPDATE lightning_node SET disabled_reason = NULL, public_key = coalesce(other_key, public_key), other_key = NULL, changed_at = $1
-WHERE name = $2
+WHERE name = $2 AND ($3::text = coalesce(other_key, public_key) OR (other_key IS NULL AND $3 = ''))
 `
 
 type EnableNodeParams struct {
 	At   time.Time
 	Name string
+	Key  string
 }
 
-// Whoever enables a node that answers with another key says that this is the node now.
+// Whoever enables a node that answers with another key says that this is the node now, and which key that is: since they looked, a third
+// one may answer.
 func (q *Queries) EnableNode(ctx context.Context, arg EnableNodeParams) (int64, error) {
-	result, err := q.db.Exec(ctx, enableNode, arg.At, arg.Name)
+	result, err := q.db.Exec(ctx, enableNode, arg.At, arg.Name, arg.Key)
 	if err != nil {
 		return 0, err
 	}

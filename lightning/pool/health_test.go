@@ -2,6 +2,7 @@ package pool_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -268,7 +269,7 @@ func TestLeversHoldInEveryProcess(t *testing.T) {
 	ctx := t.Context()
 	for reason, lever := range map[pool.Reason]struct{ pull, push func() error }{
 		pool.Draining: {func() error { return here.Register.Drain(ctx, "alice") }, func() error { return here.Register.Undrain(ctx, "alice") }},
-		pool.Disabled: {func() error { return here.Register.Disable(ctx, "alice", "it smokes") }, func() error { return here.Register.Enable(ctx, "alice") }},
+		pool.Disabled: {func() error { return here.Register.Disable(ctx, "alice", "it smokes") }, func() error { return here.Register.Enable(ctx, "alice", "") }},
 	} {
 		running := there.lease(pool.Need{})
 		if err := lever.pull(); err != nil {
@@ -294,7 +295,7 @@ func TestLeversHoldInEveryProcess(t *testing.T) {
 		here.reason("alice", "")
 	}
 	for _, err := range []error{here.Register.Drain(ctx, "mallory"), here.Register.Undrain(ctx, "mallory"),
-		here.Register.Disable(ctx, "mallory", "none"), here.Register.Enable(ctx, "mallory")} {
+		here.Register.Disable(ctx, "mallory", "none"), here.Register.Enable(ctx, "mallory", "")} {
 		if !errors.Is(err, paidaction.Refused(paidaction.CodeNotFound)) {
 			t.Errorf("a lever of no node: %v", err)
 		}
@@ -333,7 +334,14 @@ func TestANodeWithAnotherKeyIsDisabled(t *testing.T) {
 	alice.set(func(n *node) { n.key = "02bb" })
 	p.reason("alice", pool.Stranger)
 
-	if err := p.Register.Enable(t.Context(), "alice"); err != nil {
+	for _, key := range []string{"", "02aa", "02cc"} { // whoever did not look, or looked before a third one answered
+		if err := p.Register.Enable(t.Context(), "alice", key); !errors.Is(err, paidaction.Refused(paidaction.CodeForbidden)) ||
+			!strings.Contains(fmt.Sprint(err), "holdfast nodes enable alice --key 02bb") {
+			t.Errorf("it was enabled as %q: %v", key, err)
+		}
+	}
+	p.none(pool.Need{}, pool.Stranger)
+	if err := p.Register.Enable(t.Context(), "alice", "02bb"); err != nil {
 		t.Fatal(err)
 	}
 	p.reason("alice", "")

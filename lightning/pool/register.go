@@ -49,11 +49,26 @@ func (r *Register) Disable(ctx context.Context, name, reason string) error {
 	return changed(name)(r.q.DisableNode(ctx, db.DisableNodeParams{Name: name, Reason: reason, At: r.now()}))
 }
 
-// Enable undoes Disable. If the node was disabled because another one answers under its name, this accepts that other
-// one as the node from now on. It may not know the old node's payments, so none of those counts as failed (spec 01
-// §1.6).
-func (r *Register) Enable(ctx context.Context, name string) error {
-	return changed(name)(r.q.EnableNode(ctx, db.EnableNodeParams{Name: name, At: r.now()}))
+// Enable undoes Disable. If another node answers under the name, key must be its public key: that one is the node from
+// now on. It may not know the old node's payments, so none of those counts as failed (spec 01 §1.6). Otherwise key may
+// be empty.
+func (r *Register) Enable(ctx context.Context, name, key string) error {
+	n, err := r.q.EnableNode(ctx, db.EnableNodeParams{Name: name, Key: key, At: r.now()})
+	if err != nil || n != 0 {
+		return err
+	}
+	known, err := r.q.GetNode(ctx, name)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return changed(name)(0, nil)
+	case err != nil:
+		return err
+	case known.OtherKey == nil:
+		return paidaction.Errorf(paidaction.CodeForbidden, "Node %s does not answer with the key %s. Leave out --key.", name, key)
+	}
+	return paidaction.Errorf(paidaction.CodeForbidden, "Another node answers as %[1]s: its key is %[2]s, and it was known as %[3]s. "+
+		"If the address is wrong, correct HOLDFAST_NODES. Only if that is the node from now on: holdfast nodes enable %[1]s --key %[2]s",
+		name, *known.OtherKey, *known.PublicKey)
 }
 
 func changed(name string) func(rows int64, err error) error {
