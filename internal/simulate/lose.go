@@ -24,8 +24,9 @@ import (
 type loss struct {
 	node     *simnode.Node
 	invoices map[paidaction.Hash]simnode.Invoice
-	// payments are those that it was given: true for one that had not failed, and of which the database knows that the
-	// node had it, or that another node answers now.
+	// payments are those that it was given and has lost: true for one that had not failed, and of which the database
+	// knows that the node had it, or that another node answers now. One of which it has lost only that an HTLC was sent is
+	// false: such a node may call it failed, and nobody knows better.
 	payments map[paidaction.Hash]bool
 }
 
@@ -50,8 +51,8 @@ func (w *world) lose(s stroke, backup simnode.Backup) {
 	for _, inv := range n.Invoices() {
 		l.invoices[inv.Request.Hash] = inv
 	}
-	replaced := s.size == 2
-	for _, sent := range n.Payments() {
+	replaced, given := s.size == 2, n.Payments()
+	for _, sent := range given {
 		l.payments[sent.Present.Hash] = sent.Present.State != paidaction.PaymentFailed && (replaced || w.isNoted(sent, n.Name()))
 	}
 	w.loss = l
@@ -66,6 +67,15 @@ func (w *world) lose(s stroke, backup simnode.Backup) {
 	default:
 		w.tell(nil, "%s is restored from a backup", n.Name())
 		n.Restore(backup)
+		for _, sent := range given {
+			switch kept, _ := n.Sent(sent.Present.Hash); {
+			case kept.Present.Created != sent.Present.Created: // it knows none, or an earlier one of this hash
+			case len(kept.Parts) == len(sent.Parts):
+				delete(l.payments, sent.Present.Hash)
+			default:
+				l.payments[sent.Present.Hash] = false
+			}
+		}
 	}
 	w.comeBack(s.node)
 	w.look()
