@@ -69,20 +69,36 @@ func (w *world) forget() {
 	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
 		w.schedule(w.jobs[id], w.jobs[id].at)
 	}
-	w.accepts = w.opens + w.chance.between(time.Minute, 5*time.Minute, "the operator", 0)
+	answer := w.opens + w.chance.between(0, 4*time.Minute, "the operator", 0)
+	w.accepts = answer + sweepsTake
+	w.queue.add(answer, w.allAnswer)
 	w.queue.add(w.accepts, w.accept)
 }
 
-// accept is what an operator does once the payments that the database knows were looked for at all nodes: each of them
-// answers now.
-func (w *world) accept() {
-	if w.calm {
-		return // every node has come back
-	}
-	w.tell(nil, "the restored database is accepted")
+// sweepsTake is how long an operator waits for the sweeps once every node answers.
+const sweepsTake = time.Minute
+
+// allAnswer has every node come back that is still silent.
+func (w *world) allAnswer() {
 	for i, n := range w.nodes {
 		if w.away[n.Name()] {
 			w.comeBack(i)
+		}
+	}
+	w.look()
+}
+
+// accept is what an operator does after the sweeps: they read what reconcile says, and accept the database.
+func (w *world) accept() {
+	w.tell(nil, "the restored database is accepted")
+	report, err := reconcile.Run(w.ctx, w.reconciling())
+	if err != nil {
+		panic(fmt.Errorf("reconcile before the database is accepted: %w", err))
+	}
+	w.warned = map[string]bool{}
+	for _, i := range report.Invariants {
+		for _, b := range i.Breaks {
+			w.warned[b.Hash] = true
 		}
 	}
 	w.look()
@@ -94,7 +110,7 @@ func (w *world) doubted() (since time.Time, doubted bool) {
 	if !w.forgot() {
 		return time.Time{}, false
 	}
-	return monotonicZero.Add(w.restored), !w.calm && w.tick < w.accepts
+	return monotonicZero.Add(w.restored), w.tick < w.accepts
 }
 
 // mayBegin refuses what is new while the database is doubted.
@@ -137,8 +153,12 @@ func (w *world) checkForgotten() {
 		switch {
 		case taken && !paidaction.State(a.state).Terminal():
 			open[a.id] = true
+			w.mustBeRefused(a)
 		case a.direct != nil && sent > 0 && !taken && a.state != "PAID":
 			// Its receiver was paid, its payer's payment was lost, and the database knew of neither: it has failed.
+			if !w.warned[a.hash.String()] {
+				w.violate("lost", "action %d (%s %s) is %s, its receiver got %d msat, its payer has theirs back, and nobody was told", a.id, a.flow, a.kind.name, a.state, sent)
+			}
 			w.lost[a.hash.String()] = true
 		case a.leaving != nil && sent > 0 && w.lost[a.hash.String()] && a.state != "PAID":
 			// It has failed, and what was paid was a later withdrawal, which is forgotten.
@@ -147,6 +167,19 @@ func (w *world) checkForgotten() {
 		}
 	}
 	w.reconcileExcept(func(b reconcile.Break) bool { return w.lost[b.Hash] || len(b.Actions) == 1 && open[b.Actions[0]] })
+}
+
+// mustBeRefused checks that an action whose payment was taken is open for one reason only: it can no longer be done.
+func (w *world) mustBeRefused(a *attempt) {
+	var err error
+	for _, p := range w.processes {
+		if !p.dead {
+			_, err = p.engine.Advance(w.ctx, a.id)
+		}
+	}
+	if refusal, ok := paidaction.AsRefusal(err); !ok || paidaction.IsPassing(err) {
+		w.violate("open", "action %d (%s %s) is %s, its payment was taken, and it was not refused: %v, %v", a.id, a.flow, a.kind.name, a.state, refusal, err)
+	}
 }
 
 func (w *world) reconciling() reconcile.Config {
