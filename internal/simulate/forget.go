@@ -38,7 +38,7 @@ func (w *world) backUp() {
 const downtime = 90 * time.Second
 
 // forget restores the database as docs/production.md says: every process is stopped, numbers are not given twice, and
-// nothing new is begun until an operator has accepted it. Nodes may be silent until then. Every other time a copy that
+// nothing new is begun until an operator has accepted it. Nodes may be silent at first. Every other time a copy that
 // lagged behind takes over instead, and the processes go on.
 func (w *world) forget() {
 	if w.calm || w.backup == nil {
@@ -140,7 +140,8 @@ func (w *world) hashes() map[string]int {
 
 // checkForgotten is check where the database was restored. People may have been told what it has forgotten, so this
 // asks for less: what it knows agrees with the nodes, nothing was paid twice, and the books are right. A payment that
-// was taken for what can no longer be done stays open, and what was forgotten is known to a node alone.
+// was taken for what can no longer be done stays open, what was forgotten is known to a node alone, and a loss was told
+// to the operator before they accepted.
 func (w *world) checkForgotten() {
 	if err := w.model.load(); err != nil {
 		w.violate("model", "%v", err)
