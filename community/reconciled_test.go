@@ -76,7 +76,8 @@ func (d *drive) wantReconciled(id int64) {
 		d.Fatal(err)
 	}
 	rows, err := tx.Query(d.Ctx, `SELECT t.relname AS name, a.attname AS action, EXISTS (SELECT FROM pg_attribute WHERE attrelid = t.oid AND attname = 'msat') AS priced,
-			t.relname <> ALL($2) AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = t.oid AND attname IN ('user_id', 'author_id')) AS owned
+			t.relname <> ALL($2) AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = t.oid AND attname IN ('user_id', 'author_id')) AS owned,
+			t.relname = 'item' OR EXISTS (SELECT FROM pg_attribute WHERE attrelid = t.oid AND attname = 'item_id') AS about
 		FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid
 		WHERE t.relkind = 'r' AND NOT t.relispartition AND t.relnamespace = 'public'::regnamespace AND t.relname <> ALL($1) AND (a.attname = 'action_id'
 			OR EXISTS (SELECT FROM pg_constraint c WHERE c.conrelid = t.oid AND a.attnum = ANY(c.conkey) AND c.confrelid = 'paid_action'::regclass))`, others, ofOthers)
@@ -87,11 +88,12 @@ func (d *drive) wantReconciled(id int64) {
 		Name, Action string
 		Priced       bool
 		Owned        bool
+		About        bool // an item
 	}])
 	if err != nil {
 		d.Fatal(err)
 	}
-	var made, priced, owned int
+	var made, priced, owned, about int
 	for _, t := range tables {
 		moved, err := tx.Exec(d.Ctx, fmt.Sprintf(`UPDATE %s SET %s = $2 WHERE %s = $1`, t.Name, t.Action, t.Action), id, other)
 		if err != nil {
@@ -104,6 +106,9 @@ func (d *drive) wantReconciled(id int64) {
 		if t.Owned {
 			owned += int(moved.RowsAffected())
 		}
+		if t.Owned && t.About {
+			about += int(moved.RowsAffected())
+		}
 	}
 	n, err := db.New(tx).CountsOfActions(d.Ctx, []int64{other})
 	if err != nil {
@@ -113,6 +118,15 @@ func (d *drive) wantReconciled(id int64) {
 	if int(n.Effects) != made || len(there.states) != made || len(there.amounts) != priced || len(there.owners) != owned {
 		d.Errorf("%s makes %d rows, %d of them with a price and %d with a user; in internal/db/reconcile.sql CountsOfActions knows %d, BreaksOfEffects %d, BreaksOfAmounts %d, BreaksOfOwners %d",
 			d.kind, made, priced, owned, n.Effects, len(there.states), len(there.amounts), len(there.owners))
+	}
+	known := 0 // of those that are about an item
+	for _, row := range there.owners {
+		if row.ItemID != 0 {
+			known++
+		}
+	}
+	if known != about {
+		d.Errorf("%s makes %d rows that are about an item, and BreaksOfOwners in internal/db/reconcile.sql knows the item of %d: give it their item_id", d.kind, about, known)
 	}
 	if made > 0 && len(here.missing) == 0 && !slices.Contains(sometimes, d.kind) {
 		d.Errorf("%s makes a row that MissingEffects in internal/db/reconcile.sql does not miss", d.kind)

@@ -79,7 +79,7 @@ func TestActionsAreThoseOfTheSpecification(t *testing.T) {
 		}
 	}
 	for kind := range byKind {
-		t.Errorf("%s is not in the table of the specification: add a row to the one above", kind)
+		t.Errorf("%s is not in the table of the specification: add a row to specified in internal/capability/page_test.go", kind)
 	}
 	if d := actions()[slices.IndexFunc(actions(), func(d paidaction.Definition) bool { return d.Spec().Kind == "BUY_CREDITS" })]; cell(d, "sats") != "x" {
 		t.Error("credits cannot be bought with sats")
