@@ -257,12 +257,15 @@ var present = []struct {
 		`SELECT conname::text FROM pg_constraint WHERE conname = ANY($1) AND convalidated`},
 	{[]guard{{hashUnguarded, "invoice_payment_hash_key"}, {hashUnguarded, "relay_payment_hash"}, {hashUnguarded, "relay_payment_action_id_key"},
 		{hashUnguarded, "relay_attempt_open"}, {hashUnguarded, "foreign_hash_pkey"},
+		{hashUnguarded, "invoice_pkey"}, {hashUnguarded, "inner_invoice_pkey"}, {hashUnguarded, "relay_payment_inside_id_key"},
 		{keysUnguarded, "paid_action_key"}, {keysUnguarded, "paid_action_anonymous_key"}, {keysUnguarded, "paid_action_successor"},
 		{keysUnguarded, "paid_action_one_attempt"},
 		{effectsUnguarded, "zap_pkey"}, {effectsUnguarded, "zap_total_pkey"}, {effectsUnguarded, "donation_pkey"}, {effectsUnguarded, "boost_pkey"},
 		{effectsUnguarded, "poll_vote_pkey"}, {effectsUnguarded, "poll_vote_once"}, {effectsUnguarded, "vote_event_pkey"},
 		{effectsUnguarded, "bounty_payment_pkey"}, {effectsUnguarded, "invite_redemption_pkey"}, {effectsUnguarded, "territory_pkey"},
-		{moneyUnguarded, "account_pkey"}, {moneyUnguarded, "reward_pkey"}, {moneyUnguarded, "reward_day_pkey"}},
+		{effectsUnguarded, "invite_redemption_action_id_key"}, {effectsUnguarded, "item_edit_pkey"}, {effectsUnguarded, "territory_transfer_action_id_key"},
+		{moneyUnguarded, "account_pkey"}, {moneyUnguarded, "reward_pkey"}, {moneyUnguarded, "reward_day_pkey"},
+		{moneyUnguarded, "archived_loss_pkey"}},
 		`SELECT c.relname::text FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid WHERE c.relname = ANY($1) AND i.indisunique AND i.indisvalid`},
 }
 
