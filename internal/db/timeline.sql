@@ -1,6 +1,6 @@
 -- name: ServerTimeline :one
 -- name is empty on a copy that only follows.
-SELECT here.name, (known.name IS NOT NULL)::boolean AS met, (known.accepted_at IS NOT NULL)::boolean AS accepted
+SELECT here.name, (known.name IS NOT NULL)::boolean AS met, known.accepted_at
 FROM (SELECT coalesce(server_timeline(), '')::text AS name) here LEFT JOIN timeline known ON known.name = here.name;
 
 -- name: LockTimelines :exec

@@ -55,21 +55,21 @@ func (q *Queries) MeetTimeline(ctx context.Context, arg MeetTimelineParams) erro
 }
 
 const serverTimeline = `-- name: ServerTimeline :one
-SELECT here.name, (known.name IS NOT NULL)::boolean AS met, (known.accepted_at IS NOT NULL)::boolean AS accepted
+SELECT here.name, (known.name IS NOT NULL)::boolean AS met, known.accepted_at
 FROM (SELECT coalesce(server_timeline(), '')::text AS name) here LEFT JOIN timeline known ON known.name = here.name
 `
 
 type ServerTimelineRow struct {
-	Name     string
-	Met      bool
-	Accepted bool
+	Name       string
+	Met        bool
+	AcceptedAt *time.Time
 }
 
 // name is empty on a copy that only follows.
 func (q *Queries) ServerTimeline(ctx context.Context) (ServerTimelineRow, error) {
 	row := q.db.QueryRow(ctx, serverTimeline)
 	var i ServerTimelineRow
-	err := row.Scan(&i.Name, &i.Met, &i.Accepted)
+	err := row.Scan(&i.Name, &i.Met, &i.AcceptedAt)
 	return i, err
 }
 

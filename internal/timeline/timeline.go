@@ -143,15 +143,19 @@ func (w *Watch) meet(ctx context.Context, on Database) (here db.ServerTimelineRo
 		if err != nil {
 			return err
 		}
-		here.Met, here.Accepted = true, len(known) == 0
+		now, accept := time.Now(), len(known) == 0
 		if n := len(known); n > 0 {
 			last := known[n-1]
-			here.Accepted = w.FailsOver && last.AcceptedAt != nil && database(last.Name) == database(here.Name)
+			accept = w.FailsOver && last.AcceptedAt != nil && database(last.Name) == database(here.Name)
 			if err := q.SkipNumbers(ctx, numbers); err != nil {
 				return err
 			}
 		}
-		return q.MeetTimeline(ctx, db.MeetTimelineParams{At: time.Now(), Accept: here.Accepted})
+		here.Met = true
+		if accept {
+			here.AcceptedAt = &now
+		}
+		return q.MeetTimeline(ctx, db.MeetTimelineParams{At: now, Accept: accept})
 	})
 	return here, err
 }
@@ -159,15 +163,16 @@ func (w *Watch) meet(ctx context.Context, on Database) (here db.ServerTimelineRo
 // database is the part of a history's name that a fail-over leaves as it is.
 func database(name string) string { return name[:strings.LastIndex(name, "/")+1] }
 
-// heard takes note of what the database said. A doubt ends only once that very history is accepted: during a fail-over
-// an old connection may still lead to the server of before.
+// heard takes note of what the database said. A doubt ends only once that very history is accepted, or another one was
+// since: one that took its place before anybody had accepted it. During a fail-over an old connection may still lead to
+// the server of before, whose history was accepted earlier.
 func (w *Watch) heard(ctx context.Context, here db.ServerTimelineRow) {
-	before := w.doubted.Load()
+	before, accepted := w.doubted.Load(), here.AcceptedAt != nil
 	switch {
-	case !here.Accepted && (before == nil || before.over || before.name != here.Name):
+	case !accepted && (before == nil || before.over || before.name != here.Name):
 		w.doubted.Store(&doubt{name: here.Name, since: time.Now()})
 		w.Log.ErrorContext(ctx, "the database was restored, or another has taken over: nothing new is begun until somebody has reconciled, and run holdfast timeline accept (docs/production.md)", "timeline", here.Name)
-	case here.Accepted && before != nil && !before.over && before.name == here.Name &&
+	case accepted && before != nil && !before.over && (before.name == here.Name || here.AcceptedAt.After(before.since)) &&
 		w.doubted.CompareAndSwap(before, &doubt{before.name, before.since, true}):
 		w.Log.InfoContext(ctx, "the timeline of the database was accepted: everything goes on", "timeline", here.Name)
 	}

@@ -119,6 +119,23 @@ func TestSinceWhenItWasDoubtedStaysKnown(t *testing.T) {
 	}
 }
 
+// A database that was restored is put back once more before anybody has accepted it, and that history is accepted while a
+// process cannot reach it. No history of before can be accepted any more, so what was doubted of it is over.
+func TestAHistoryThatNobodyCanAcceptAnyMoreIsDoubtedNoLonger(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	running := watch(t)
+	look(t, running, pool, false)
+	pgtest.Backup(t, pool)()
+	look(t, running, pool, true)
+	pgtest.Backup(t, pool)()
+	look(t, watch(t), pool, true)
+	if err := timeline.Accept(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	look(t, running, pool, false)
+}
+
 // All connections of all processes come at once; numbers are skipped once.
 func TestManyMeetATimelineAtOnce(t *testing.T) {
 	t.Parallel()
