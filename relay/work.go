@@ -209,7 +209,7 @@ func (r *Relay) next(ctx context.Context, node string, sendable paidaction.Msat,
 	var msat int64
 	err := db.Alone(ctx, r.Pool, func(q *db.Queries) (err error) {
 		now := r.now()
-		msat, err = q.NextClaimable(ctx, db.NextClaimableParams{Node: &node, Sendable: int64(sendable), At: &now, Others: others,
+		msat, err = q.NextClaimable(ctx, db.NextClaimableParams{Node: &node, Sendable: int64(sendable), At: now, Others: others,
 			Withdrawals: r.shares[node].most, Since: r.since(now)})
 		return err
 	})

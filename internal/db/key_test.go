@@ -201,7 +201,7 @@ func TestAClaimReadsOnePayment(t *testing.T) {
 					return err
 				},
 				"NextClaimable": func() error {
-					_, err := q.NextClaimable(ctx, db.NextClaimableParams{Node: new("one"), Sendable: 10, At: &now, Withdrawals: 2, Since: now})
+					_, err := q.NextClaimable(ctx, db.NextClaimableParams{Node: new("one"), Sendable: 10, At: now, Withdrawals: 2, Since: now})
 					return err
 				},
 			} {

@@ -134,7 +134,8 @@ WHERE p.payer_id = @payer_id::bigint AND p.stage IN ('incoming', 'in_work', 'pen
 -- pay and has not refused; or, if by_age says so, the oldest, if it has waited since before the given moment. Each of the
 -- two orders has an index, and one ORDER BY for both would use neither. It skips those being claimed at this moment. It
 -- is one statement, so that nobody can stand still between the lock and the claim.
--- pinned: it was claimed for this node before. Refusals are looked up for each payment (OFFSET 0): a join, planned while
+-- pinned: it was claimed for this node before. Once its invoice has expired such a payment is not claimed any more: the
+-- node would refuse it, and is only asked whether it has it. Refusals are looked up for each payment (OFFSET 0): a join, planned while
 -- many wait, would read all attempts that there ever were. A withdrawal is claimed only while fewer than so many hold a
 -- place at the node: those claimed there after the given moment that are not paid, given up or put back. They are counted
 -- once, and only if the scan meets a withdrawal; without their order, a plan made while there are few would read all that
@@ -146,7 +147,7 @@ WITH holding AS (
         ORDER BY w.changed_at LIMIT @withdrawals::bigint) AS few
 ), oldest AS (
     SELECT p.id, p.node IS NOT NULL AS pinned, p.created_at FROM relay_payment p
-    WHERE @by_age::boolean AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node) AND p.amount_msat + p.budget_msat <= @sendable::bigint
+    WHERE @by_age::boolean AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node AND p.expires_at > @claimed_at::timestamptz) AND p.amount_msat + p.budget_msat <= @sendable::bigint
         AND (p.not_before IS NULL OR p.not_before <= @claimed_at::timestamptz)
         AND CASE WHEN p.payer_id IS NULL THEN @forwards::boolean ELSE (SELECT withdrawals FROM holding) < @withdrawals END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
@@ -156,7 +157,7 @@ WITH holding AS (
     SELECT id, pinned FROM oldest WHERE created_at <= @waiting_since::timestamptz
 ), soonest AS (
     SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
-    WHERE NOT EXISTS (SELECT FROM waited) AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node) AND p.amount_msat + p.budget_msat <= @sendable
+    WHERE NOT EXISTS (SELECT FROM waited) AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node AND p.expires_at > @claimed_at) AND p.amount_msat + p.budget_msat <= @sendable
         AND (p.not_before IS NULL OR p.not_before <= @claimed_at)
         AND CASE WHEN p.payer_id IS NULL THEN @forwards ELSE (SELECT withdrawals FROM holding) < @withdrawals END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
@@ -191,7 +192,7 @@ SELECT left_to.id, @node, @node_key, 0, @at, @at, true FROM left_to;
 -- The cost of the next payment to claim, behind the given number of others, if there is one: so nobody takes a lease on
 -- a node for nothing. It passes over withdrawals as ClaimRelay does.
 SELECT (p.amount_msat + p.budget_msat)::bigint AS msat FROM relay_payment p
-WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node)
+WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node AND p.expires_at > @at::timestamptz)
     AND p.amount_msat + p.budget_msat <= @sendable::bigint AND (p.not_before IS NULL OR p.not_before <= @at)
     AND (p.payer_id IS NULL OR (SELECT count(*) FROM (SELECT FROM relay_payment w
         WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = @node AND w.changed_at > @since

@@ -223,7 +223,7 @@ WITH holding AS (
         ORDER BY w.changed_at LIMIT $5::bigint) AS few
 ), oldest AS (
     SELECT p.id, p.node IS NOT NULL AS pinned, p.created_at FROM relay_payment p
-    WHERE $6::boolean AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $7::bigint
+    WHERE $6::boolean AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1 AND p.expires_at > $2::timestamptz) AND p.amount_msat + p.budget_msat <= $7::bigint
         AND (p.not_before IS NULL OR p.not_before <= $2::timestamptz)
         AND CASE WHEN p.payer_id IS NULL THEN $8::boolean ELSE (SELECT withdrawals FROM holding) < $5 END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
@@ -233,7 +233,7 @@ WITH holding AS (
     SELECT id, pinned FROM oldest WHERE created_at <= $9::timestamptz
 ), soonest AS (
     SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
-    WHERE NOT EXISTS (SELECT FROM waited) AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1) AND p.amount_msat + p.budget_msat <= $7
+    WHERE NOT EXISTS (SELECT FROM waited) AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1 AND p.expires_at > $2) AND p.amount_msat + p.budget_msat <= $7
         AND (p.not_before IS NULL OR p.not_before <= $2)
         AND CASE WHEN p.payer_id IS NULL THEN $8 ELSE (SELECT withdrawals FROM holding) < $5 END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
@@ -284,7 +284,8 @@ type ClaimRelayRow struct {
 // pay and has not refused; or, if by_age says so, the oldest, if it has waited since before the given moment. Each of the
 // two orders has an index, and one ORDER BY for both would use neither. It skips those being claimed at this moment. It
 // is one statement, so that nobody can stand still between the lock and the claim.
-// pinned: it was claimed for this node before. Refusals are looked up for each payment (OFFSET 0): a join, planned while
+// pinned: it was claimed for this node before. Once its invoice has expired such a payment is not claimed any more: the
+// node would refuse it, and is only asked whether it has it. Refusals are looked up for each payment (OFFSET 0): a join, planned while
 // many wait, would read all attempts that there ever were. A withdrawal is claimed only while fewer than so many hold a
 // place at the node: those claimed there after the given moment that are not paid, given up or put back. They are counted
 // once, and only if the scan meets a withdrawal; without their order, a plan made while there are few would read all that
@@ -796,8 +797,8 @@ func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, 
 
 const nextClaimable = `-- name: NextClaimable :one
 SELECT (p.amount_msat + p.budget_msat)::bigint AS msat FROM relay_payment p
-WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1)
-    AND p.amount_msat + p.budget_msat <= $2::bigint AND (p.not_before IS NULL OR p.not_before <= $3)
+WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1 AND p.expires_at > $2::timestamptz)
+    AND p.amount_msat + p.budget_msat <= $3::bigint AND (p.not_before IS NULL OR p.not_before <= $2)
     AND (p.payer_id IS NULL OR (SELECT count(*) FROM (SELECT FROM relay_payment w
         WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = $1 AND w.changed_at > $4
         ORDER BY w.changed_at LIMIT $5::bigint) AS holding) < $5)
@@ -808,8 +809,8 @@ ORDER BY p.expires_at, p.id LIMIT 1 OFFSET $6::int
 
 type NextClaimableParams struct {
 	Node        *string
+	At          time.Time
 	Sendable    int64
-	At          *time.Time
 	Since       time.Time
 	Withdrawals int64
 	Others      int32
@@ -820,8 +821,8 @@ type NextClaimableParams struct {
 func (q *Queries) NextClaimable(ctx context.Context, arg NextClaimableParams) (int64, error) {
 	row := q.db.QueryRow(ctx, nextClaimable,
 		arg.Node,
-		arg.Sendable,
 		arg.At,
+		arg.Sendable,
 		arg.Since,
 		arg.Withdrawals,
 		arg.Others,
