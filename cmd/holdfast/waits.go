@@ -28,6 +28,9 @@ func waits(ctx context.Context, e *environment, pool *pgxpool.Pool, row db.Relay
 		return nil, nil
 	}
 	now := time.Now()
+	if !row.ExpiresAt.After(now) && row.Node != nil {
+		return []waitsFor{{Why: "its invoice has expired: its payer gets the money back once " + *row.Node + " says that it was never given it"}}, nil
+	}
 	if !row.ExpiresAt.After(now) {
 		return []waitsFor{{Why: "its invoice has expired: its payer gets the money back"}}, nil
 	}
