@@ -10,7 +10,7 @@ const (
 	memory = "/dev/shm"
 	// tmpfs is what the kernel calls such a file system (linux/magic.h).
 	tmpfs = 0x01021994
-	// room is how many bytes must be free there. All tests together take ROOM at most.
+	// room is how many bytes must be free there: several times what all tests together take.
 	room = 4 << 30
 )
 
