@@ -135,11 +135,11 @@ WHERE p.payer_id = @payer_id::bigint AND p.stage IN ('incoming', 'in_work', 'pen
 -- two orders has an index, and one ORDER BY for both would use neither. It skips those being claimed at this moment. It
 -- is one statement, so that nobody can stand still between the lock and the claim.
 -- pinned: it was claimed for this node before. Once its invoice has expired such a payment is not claimed any more: the
--- node would refuse it, and is only asked whether it has it. Refusals are looked up for each payment (OFFSET 0): a join, planned while
--- many wait, would read all attempts that there ever were. A withdrawal is claimed only while fewer than so many hold a
--- place at the node: those claimed there after the given moment that are not paid, given up or put back. They are counted
--- once, and only if the scan meets a withdrawal; without their order, a plan made while there are few would read all that
--- hang.
+-- node would refuse it, and is only asked whether it has it. Refusals are looked up for each payment (OFFSET 0): a join,
+-- planned while many wait, would read all attempts that there ever were. A withdrawal is claimed only while fewer than
+-- so many hold a place at the node: those claimed there after the given moment that are not paid, given up or put back.
+-- They are counted once, and only if the scan meets a withdrawal; without their order, a plan made while there are few
+-- would read all that hang.
 -- With a forward comes what was agreed on with its payer, and the keys that our nodes are known by.
 WITH holding AS (
     SELECT count(*) AS withdrawals FROM (SELECT FROM relay_payment w
