@@ -85,7 +85,7 @@ func TestRelayShowSaysWhyAPaymentWaits(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	exec(`UPDATE relay_payment SET expires_at = now() WHERE action_id = $1`, waiting.ID)
-	if got := why(waiting.ID); len(got) != 1 || !strings.Contains(got["any"], "once full says") {
+	if got := why(waiting.ID); len(got) != 1 || !strings.Contains(got["any"], "has expired") || !strings.Contains(got["any"], "once full says") {
 		t.Errorf("%v", got)
 	}
 }

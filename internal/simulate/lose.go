@@ -24,10 +24,12 @@ import (
 type loss struct {
 	node     *simnode.Node
 	invoices map[paidaction.Hash]simnode.Invoice
-	// payments are those that it was given and has lost: true for one that had not failed, and of which the database
+	// payments are those that it was given: true for one that had not failed, and of which the database
 	// knows that the node had it, or that another node answers now. One of which it has lost only that an HTLC was sent is
 	// false: such a node may call it failed, and nobody knows better.
 	payments map[paidaction.Hash]bool
+	// whole are those that it still knows with all their HTLCs: it says truly what becomes of them.
+	whole map[paidaction.Hash]simnode.Sent
 }
 
 // drawLostNode has every tenth seed lose a node's data. The backup, if there is one, is up to a minute old.
@@ -47,7 +49,8 @@ func (w *world) lose(s stroke, backup simnode.Backup) {
 		return
 	}
 	n := w.nodes[s.node]
-	l := &loss{node: n, invoices: map[paidaction.Hash]simnode.Invoice{}, payments: map[paidaction.Hash]bool{}}
+	l := &loss{node: n, invoices: map[paidaction.Hash]simnode.Invoice{}, payments: map[paidaction.Hash]bool{},
+		whole: map[paidaction.Hash]simnode.Sent{}}
 	for _, inv := range n.Invoices() {
 		l.invoices[inv.Request.Hash] = inv
 	}
@@ -71,7 +74,7 @@ func (w *world) lose(s stroke, backup simnode.Backup) {
 			switch kept, _ := n.Sent(sent.Present.Hash); {
 			case kept.Present.Created != sent.Present.Created: // it knows none, or an earlier one of this hash
 			case len(kept.Parts) == len(sent.Parts):
-				delete(l.payments, sent.Present.Hash)
+				l.whole[sent.Present.Hash] = kept
 			default:
 				l.payments[sent.Present.Hash] = false
 			}
@@ -128,7 +131,13 @@ func (w *world) lostInvoice(h paidaction.Hash, node string) (inv simnode.Invoice
 
 // mustStay checks that nothing is sent again that a node has lost.
 func (w *world) mustStay(h paidaction.Hash, at string) {
-	if w.loss != nil && w.loss.payments[h] {
+	if w.loss == nil || !w.loss.payments[h] {
+		return
+	}
+	now, _ := w.loss.node.Sent(h)
+	kept, whole := w.loss.whole[h]
+	// Where it was given the payment anew itself, the one of before had failed there.
+	if failed := now.Present.State == paidaction.PaymentFailed || now.Present.Created != kept.Present.Created; !whole || !failed {
 		w.violate("sent again", "%s sent a payment that %s was given before it lost its data", at, w.loss.node.Name())
 	}
 }
