@@ -2,6 +2,7 @@ package paidaction
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,7 +30,7 @@ type finding struct {
 	fact     Fact
 	received Msat   // what arrived at the invoice
 	safety   uint32 // the HTLC safety height
-	taken    bool   // the node has settled, although our row does not even say held: see judge
+	taken    bool   // our row does not even say held, and the payment was taken, or sent on: see judge and sentOn
 	failure  *Error // the reason that is stored and shown
 	outcome  Outcome
 	reason   string    // given by an operator
@@ -121,14 +122,21 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 		}
 		return Waiting, nil
 	}
+	if sent, err := e.sentOn(ctx, pa, step); err != nil {
+		return Owing, fmt.Errorf("action %d in %s: %w", pa.ID, pa.State, err)
+	} else if sent {
+		found.fact, found.failure, found.taken, found.received = InvoiceIsHeld, nil, true, max(found.received, pa.Cost)
+		return e.step(ctx, pa, found)
+	}
 	moved, err := e.take(ctx, pa, step, found)
 	if step.Effect == ClaimForward {
 		err = accepted(err)
 	}
-	if err != nil && (step.Effect == PerformAction || step.Effect == ClaimForward) && !IsPassing(err) && !found.taken {
+	performs := step.Effect == PerformAction || step.Effect == ClaimForward
+	if err != nil && performs && !IsPassing(err) && !errors.Is(err, ErrNoAction) && !found.taken {
 		// The payment is held and the action cannot be performed. The transaction has left nothing behind, and the
 		// money goes back (spec 01 §1.5).
-		return e.refuse(ctx, pa, err, found.driven)
+		return e.refuse(ctx, pa, err, found)
 	}
 	if err != nil {
 		return Owing, fmt.Errorf("action %d from %s to %s: %w", pa.ID, step.From, step.To, err)
@@ -166,17 +174,23 @@ func (e *Engine) owes(flow Flow, s State, deadline *time.Time) bool {
 }
 
 // refuse gives a held payment back because the action's own code could not perform the action.
-func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error, driven bool) (Progress, error) {
+func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error, found finding) (Progress, error) {
+	step, ok := FindStep(pa.Flow, pa.State, PerformRefused)
+	if !ok {
+		return Owing, fmt.Errorf("action %d in %s cannot be refused: %w", pa.ID, pa.State, cause)
+	}
+	if sent, err := e.sentOn(ctx, pa, step); err != nil {
+		return Owing, fmt.Errorf("action %d, which is to be refused (%w): %w", pa.ID, cause, err)
+	} else if sent {
+		found.taken = true
+		return e.step(ctx, pa, found)
+	}
 	refusal, ok := AsRefusal(cause)
 	if !ok {
 		e.fault(ctx, pa.ID, cause)
 		refusal = Errorf(CodeInternal, "This could not be done. Your payment goes back to you.")
 	}
-	step, ok := FindStep(pa.Flow, pa.State, PerformRefused)
-	if !ok {
-		return Owing, fmt.Errorf("action %d in %s cannot be refused: %w", pa.ID, pa.State, cause)
-	}
-	moved, err := e.move(ctx, pa.ID, step, finding{fact: PerformRefused, failure: refusal, driven: driven})
+	moved, err := e.move(ctx, pa.ID, step, finding{fact: PerformRefused, failure: refusal, driven: found.driven})
 	if err != nil {
 		return Owing, err
 	}
@@ -216,6 +230,9 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 	err = e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) error {
 		moved = false
 		row, err := q.LockAction(ctx, id)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = ErrNoAction // any more: the database has forgotten it
+		}
 		if err != nil {
 			return fmt.Errorf("lock the action: %w", err)
 		}

@@ -14,16 +14,25 @@ func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, e
 		return nil, err
 	}
 	if step, ok := FindStep(pa.Flow, pa.State, CancelRequested); ok {
+		if sent, err := e.sentOn(ctx, pa, step); err != nil {
+			return nil, Errorf(CodeTryAgain, "We cannot find out right now whether this may be cancelled. Nothing was changed. Try again later.").Because(err)
+		} else if sent {
+			return nil, notCancelable()
+		}
 		reason := Errorf(CodeCanceled, "You cancelled the payment.")
 		if _, err := e.move(ctx, id, step, finding{fact: CancelRequested, failure: reason}); err != nil {
 			return nil, forCaller(err)
 		}
 	} else if pa.State != Canceling && pa.State != Failed {
-		return nil, Errorf(CodeNotCancelable, "This can no longer be cancelled.")
+		return nil, notCancelable()
 	}
 	// The job stored with the step sees to the cancel; doing it now spares the caller a wait.
 	if _, err := e.Advance(ctx, id); err != nil {
 		e.Log.WarnContext(ctx, "the node has not confirmed the cancel yet", "action", id, "error", err)
 	}
 	return e.Get(ctx, c, id)
+}
+
+func notCancelable() *Error {
+	return Errorf(CodeNotCancelable, "This can no longer be cancelled.")
 }

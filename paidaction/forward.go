@@ -111,6 +111,9 @@ func (e *Engine) performAndClaim(ctx context.Context, pg *db.Transaction, def De
 	} else if err := tx.DB.SetReceived(ctx, db.SetReceivedParams{ActionID: row.ID, ReceivedMsat: new(int64(found.received))}); err != nil {
 		return fmt.Errorf("store what was received: %w", err)
 	}
+	if found.taken { // it is under way already: there is nothing to bound
+		return acceptForwards(ctx, tx.DB, tx.Now, tx.Action)
+	}
 	asked, err := askForwards(ctx, tx.DB, pg, tx.Now, tx.Action)
 	if err != nil {
 		return err
@@ -159,10 +162,34 @@ func (e *Engine) claimForwards(ctx context.Context, q *db.Queries, asked asking[
 		added[inner.ReceiverID] = more
 	}
 	actions = slices.DeleteFunc(slices.Clone(actions), func(id int64) bool { return slices.Contains(crowded, id) })
+	return crowded, acceptForwards(ctx, q, now, actions...)
+}
+
+// acceptForwards puts the payments to the receivers of these actions into the pipeline.
+func acceptForwards(ctx context.Context, q *db.Queries, now time.Time, actions ...int64) error {
 	if err := q.AcceptForwards(ctx, db.AcceptForwardsParams{ActionIds: actions, At: now}); err != nil {
-		return nil, fmt.Errorf("put the payments into the pipeline: %w", err)
+		return fmt.Errorf("put the payments into the pipeline: %w", err)
 	}
-	return crowded, nil
+	return nil
+}
+
+// sentOn reports whether a step would end an action, or give its payer's payment back, although a node of ours pays its
+// receiver: the database was restored, or failed over, to a moment before that. Such an action goes on to FORWARDING,
+// where the relay finds its payment. If the payer's payment is given back the receiver's money is ours, and if it is gone
+// the loss has to be booked. An invoice that is still open was never held, so nothing was sent for it.
+func (e *Engine) sentOn(ctx context.Context, pa *PaidAction, step Step) (bool, error) {
+	ends := step.To == Canceling && step.When != DeadlinePassed || step.When == InvoiceIsGone
+	if pa.Flow != FlowWrapped || step.From != PendingHeld || !ends || e.Relay == nil {
+		return false, nil
+	}
+	sent, err := e.Relay.Forgotten(ctx, pa.ID, pa.Invoice.Hash)
+	if err != nil {
+		return false, fmt.Errorf("whether it was sent on to its receiver: %w", err)
+	}
+	if sent {
+		e.Log.ErrorContext(ctx, "a payment was sent on, and the database has forgotten it: it is not given back", "action", pa.ID, "fact", step.When)
+	}
+	return sent, nil
 }
 
 // accepted turns the failure of a step whose AcceptForwards met a payment of the same hash into the refusal that it

@@ -111,7 +111,7 @@ func (e *Engine) judgeHeld(ctx context.Context, node Node, pa *PaidAction, inv N
 	}
 	safety := e.safetyHeight(inv.ExpiryHeight)
 	if chain.Height >= safety {
-		return finding{fact: TooFewBlocks, safety: safety,
+		return finding{fact: TooFewBlocks, received: inv.Received, safety: safety,
 			failure: Errorf(CodeExpired, "The payment arrived with too little time left and goes back to you.")}, nil
 	}
 	if pa.State == PendingHeld && !chain.Synced {

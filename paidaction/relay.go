@@ -18,6 +18,10 @@ type Relay interface {
 	// Proceed moves an outgoing payment on as far as it can without waiting, and returns what is known of it. It may be
 	// called at any time, any number of times.
 	Proceed(ctx context.Context, action int64) (Outcome, error)
+	// Forgotten reports whether a node has the payment of an action in PENDING_HELD, that is, one that it was given before
+	// the database was restored, or failed over, to a moment before that. It asks no node where nothing was forgotten. An
+	// error says that not every node has answered that could have it.
+	Forgotten(ctx context.Context, action int64, h Hash) (bool, error)
 	// Wake tells this process's sender that there is a payment to send, so that it need not wait for its next look.
 	Wake()
 	// Paid is told, after the commit, of a payment that counts as made from now on, with the outcome that said so.

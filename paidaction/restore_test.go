@@ -1,6 +1,7 @@
 package paidaction_test
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -143,6 +144,27 @@ func TestNoNumberIsGivenTwiceAfterARestore(t *testing.T) {
 	w.Drain()
 	w.WantState(other.ID, paidaction.Paid)
 	w.WantConserved()
+}
+
+// Whoever has just read what the database then forgot finds no action: none of its code is at fault for that.
+func TestAForgottenActionIsNoFault(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 0, 0)
+	restore := pgtest.Backup(t, w.Pool)
+	pa := donate(w, user, paidaction.Pessimistic)
+	pay(w, pa, simnode.Payment{})
+	read, err := w.Engine.OpenOf(w.Ctx, []paidaction.Hash{pa.Invoice.Hash})
+	if err != nil || len(read) != 1 {
+		t.Fatal(read, err)
+	}
+	restore()
+	if _, err := w.Engine.DriveRead(w.Ctx, read[0]); !errors.Is(err, paidaction.ErrNoAction) {
+		t.Errorf("got %v", err)
+	}
+	if len(w.Faults.Errors) != 0 {
+		t.Errorf("faults: %v", w.Faults.Errors)
+	}
 }
 
 // During a fail-over we may be led to a server that only reads, for a moment: no payment is given back for that, and nobody is told of a fault of ours.

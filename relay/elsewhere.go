@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,15 +75,37 @@ func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (ha
 	case r.mayLack(has.asked), silent && doubted:
 		return has, errSilent
 	case silent:
-		accepted, err := db.New(r.Pool).BegunBeforeAccepted(ctx, row.ActionID)
-		if err != nil {
-			return has, fmt.Errorf("%w: ask whether claims may be lost: %w", errElsewhere, err)
-		}
-		if accepted {
-			return has, errSilent
+		if accepted, err := r.begunBeforeAccepted(ctx, row); err != nil || accepted {
+			return has, cmp.Or(err, errSilent)
 		}
 	}
 	return has, nil
+}
+
+// begunBeforeAccepted reports whether the database may lack claims on a payment for good.
+func (r *Relay) begunBeforeAccepted(ctx context.Context, row db.RelayPayment) (bool, error) {
+	accepted, err := db.New(r.Pool).BegunBeforeAccepted(ctx, row.ActionID)
+	if err != nil {
+		return false, fmt.Errorf("%w: ask whether claims may be lost: %w", errElsewhere, err)
+	}
+	return accepted, nil
+}
+
+// Forgotten implements paidaction.Relay.
+func (r *Relay) Forgotten(ctx context.Context, action int64, h paidaction.Hash) (bool, error) {
+	has, err := r.forgotten(ctx, db.RelayPayment{ActionID: action, PaymentHash: h[:]})
+	return has.name != "", err
+}
+
+// forgotten is whoHas for a payment that no node has by our records. It asks nobody where the database cannot have
+// forgotten anything about it.
+func (r *Relay) forgotten(ctx context.Context, row db.RelayPayment) (has possession, err error) {
+	if _, doubted := r.Doubted(); !doubted && !r.mayLack(r.Monotonic()) {
+		if accepted, err := r.begunBeforeAccepted(ctx, row); err != nil || !accepted {
+			return has, err
+		}
+	}
+	return r.whoHas(ctx, row, "")
 }
 
 // mayLack reports whether the database may have lost claims by which somebody sent, or is yet to send, after nodes were

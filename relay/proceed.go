@@ -38,7 +38,7 @@ func (r *Relay) Proceed(ctx context.Context, action int64) (paidaction.Outcome, 
 	case paidaction.StageCompleted:
 		return paidaction.Outcome{Preimage: preimageOf(row)}, nil // all of it is booked
 	default:
-		return failureOf(row), nil
+		return r.givenUp(ctx, row)
 	}
 }
 
@@ -46,6 +46,23 @@ func preimageOf(row db.RelayPayment) *paidaction.Preimage {
 	var p paidaction.Preimage
 	copy(p[:], row.Preimage)
 	return &p
+}
+
+// givenUp is what it means that a payment was given up: it has failed, unless a node has it. Then an operator had put it
+// back into the pipeline, and the database has forgotten that, so it is put back once more.
+func (r *Relay) givenUp(ctx context.Context, row db.RelayPayment) (paidaction.Outcome, error) {
+	if row.InsideID != nil { // was for no node
+		return failureOf(row), nil
+	}
+	has, err := r.forgotten(ctx, row)
+	switch {
+	case err != nil:
+		return paidaction.Outcome{}, err
+	case has.name == "":
+		return failureOf(row), nil
+	}
+	r.Log.ErrorContext(ctx, "a node has a payment that was given up: it goes on there", "action", row.ActionID, "node", has.name)
+	return paidaction.Outcome{}, Requeue(ctx, r.Pool, row.ActionID, r.now())
 }
 
 func failureOf(row db.RelayPayment) paidaction.Outcome {

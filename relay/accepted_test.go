@@ -1,0 +1,185 @@
+package relay_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
+)
+
+// accept is an operator who accepts a history of the database that was doubted for a minute: what it lacks it will
+// always lack.
+func (b *bundle) accept() {
+	b.Helper()
+	b.Clock.Advance(time.Minute)
+	if _, err := b.Pool.Exec(b.Ctx, `INSERT INTO timeline (name, met_at, accepted_at) VALUES ('restored', $1, $2)`,
+		b.Clock.Now().Add(-time.Minute), b.Clock.Now()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// sentAndForgotten is a zap whose payment the second node holds for the receiver. The database was restored to before
+// the payer's payment was held, and that was accepted.
+func sentAndForgotten(t *testing.T) (b *bundle, pa *paidaction.PaidAction) {
+	b = setup(t, "one", "two")
+	b.wallet.Ask.Act = simnode.Holds
+	b.Node.SetSendable(0)
+	pa = b.zap()
+	restore := pgtest.Backup(t, b.Pool)
+	b.pay(pa)
+	stop := b.Run(b.Relay)
+	b.awaitHeld(pa)
+	stop()
+	restore()
+	b.accept()
+	b.WantState(pa.ID, paidaction.PendingHeld)
+	return b, pa
+}
+
+func (b *bundle) settle(pa *paidaction.PaidAction) {
+	b.Helper()
+	if err := b.wallet.Receiver.Settle(pa.Invoice.Hash); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// wantPaidOnce fails the test unless the relay brings the zap to its end, with each side paid once.
+func (b *bundle) wantPaidOnce(pa *paidaction.PaidAction) {
+	b.Helper()
+	b.Run(b.NewRelay())
+	b.Await(pa.ID, paidaction.Paid)
+	b.AwaitStage(pa.ID, "completed")
+	b.wantReceived(pa, 70_000)
+	b.wantOuter(pa, paidaction.InvoiceSettled)
+	b.wantSound()
+}
+
+// Nobody remembers that a payer's payment was sent on to its receiver, and nothing is in doubt any more. Whatever would
+// give it back asks the nodes first, and it goes on where it is.
+func TestAPaymentThatWasSentOnAndForgottenIsNotGivenBack(t *testing.T) {
+	for name, goes := range map[string]func(b *bundle, pa *paidaction.PaidAction){
+		"its payer cancels": func(b *bundle, pa *paidaction.PaidAction) {
+			_, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), pa.ID)
+			b.WantRefusal(err, paidaction.CodeNotCancelable)
+			b.WantState(pa.ID, paidaction.PendingHeld)
+			b.settle(pa)
+			b.Advance(pa.ID)
+		},
+		"its receiver has too much under way": func(b *bundle, pa *paidaction.PaidAction) {
+			b.Engine.Settings.MaxForwards = 0
+			b.Advance(pa.ID)
+			b.settle(pa)
+		},
+		"together with others": func(b *bundle, pa *paidaction.PaidAction) {
+			b.Engine.Settings.MaxForwards = 0
+			if _, err := b.Engine.Drive(b.Ctx, pa.ID); err != nil {
+				b.Fatal(err)
+			}
+			b.settle(pa)
+		},
+		"too few blocks are left": func(b *bundle, pa *paidaction.PaidAction) {
+			b.settle(pa)
+			b.Node.Mine(b.outer(pa).NodeInvoice().ExpiryHeight - 19 - b.Node.Height())
+			b.Advance(pa.ID)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, pa := sentAndForgotten(t)
+			goes(b, pa)
+			b.WantState(pa.ID, paidaction.Forwarding)
+			b.wantPaidOnce(pa)
+		})
+	}
+}
+
+// Where its node gave the payer's payment back meanwhile, the receiver is paid with our money: that is booked.
+func TestTheLossOfAForgottenPaymentIsBooked(t *testing.T) {
+	b, pa := sentAndForgotten(t)
+	b.settle(pa)
+	b.Node.Mine(b.outer(pa).NodeInvoice().ExpiryHeight - 18 - b.Node.Height())
+	b.wantOuter(pa, paidaction.InvoiceCanceled)
+	b.Advance(pa.ID)
+	b.Run(b.NewRelay())
+	b.Await(pa.ID, paidaction.Paid)
+	b.AwaitStage(pa.ID, "completed")
+	b.wantReceived(pa, 70_000)
+	b.WantBalance(ledger.LossSats, -100_000)
+	b.wantSound()
+}
+
+// While the node that may have it is silent, nothing is given back, and nothing is concluded.
+func TestAPaymentThatMayHaveBeenSentOnWaitsForASilentNode(t *testing.T) {
+	b, pa := sentAndForgotten(t)
+	b.Nodes[1].SetAway(true)
+	_, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), pa.ID)
+	b.WantRefusal(err, paidaction.CodeTryAgain)
+	most := b.Engine.Settings.MaxForwards
+	b.Engine.Settings.MaxForwards = 0
+	if p, err := b.Engine.Advance(b.Ctx, pa.ID); p != paidaction.Owing || err == nil {
+		t.Errorf("its receiver has too much under way: progress %d, error %v", p, err)
+	}
+	b.Engine.Settings.MaxForwards = most
+	b.WantState(pa.ID, paidaction.PendingHeld)
+	b.Nodes[1].SetAway(false)
+	b.settle(pa)
+	b.Advance(pa.ID)
+	b.wantPaidOnce(pa)
+}
+
+// What no node has is given back as before, also if it was begun before the history was accepted.
+func TestWhatNoNodeHasIsGivenBack(t *testing.T) {
+	b := setup(t, "one", "two")
+	open, held := b.zap(), b.zap()
+	b.accept()
+	if err := b.Node.PayHash(held.Invoice.Hash, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	b.Engine.Settings.MaxForwards = 0
+	for b.Advance(held.ID) == paidaction.Moved {
+	}
+	if _, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), open.ID); err != nil {
+		t.Error(err)
+	}
+	for _, pa := range []*paidaction.PaidAction{open, held} {
+		b.WantState(pa.ID, paidaction.Failed)
+		b.wantOuter(pa, paidaction.InvoiceCanceled)
+		b.wantReceived(pa, 0)
+	}
+	b.wantSound()
+}
+
+// Nor does it count that a payment had failed, if an operator has put it back since, and the database has forgotten that.
+func TestARequeueThatWasForgottenIsFound(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	pa := b.zap()
+	b.pay(pa)
+	b.giveUpUnheard(pa)
+	restore := pgtest.Backup(t, b.Pool)
+	b.wallet.Receiver.Change(pa.Invoice.Hash, simnode.Holds)
+	if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	stop := b.Run(b.NewRelay())
+	b.awaitHeld(pa)
+	stop()
+	restore()
+	b.accept()
+	b.AwaitStage(pa.ID, "failed")
+	b.Node.SetAway(true)
+	if p, err := b.Engine.Advance(b.Ctx, pa.ID); p != paidaction.Owing || err == nil {
+		t.Errorf("its node is silent: progress %d, error %v", p, err)
+	}
+	b.Node.SetAway(false)
+	if p := b.Advance(pa.ID); p == paidaction.Moved {
+		t.Error("it counts as failed")
+	}
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.settle(pa)
+	b.wantPaidOnce(pa)
+}
