@@ -332,7 +332,7 @@ func (e *Engine) storeCalls(ctx context.Context, pg pgx.Tx, step Step, driven bo
 
 // stillTrue checks again, under the row's lock, what a step depends on in the database itself.
 func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction, step Step) (bool, error) {
-	if step.To == Canceling && (step.From == PendingHeld || step.From == Held) {
+	if step.When == GivenUp || step.To == Canceling && (step.From == PendingHeld || step.From == Held) {
 		// After a restore or a fail-over the row may be older than what was done: the payment may be taken, or sent on to
 		// its receiver, and it cannot be given back any more. Going forward finds that out.
 		if err := e.MayBegin(); err != nil {

@@ -178,7 +178,7 @@ func acceptForwards(ctx context.Context, q *db.Queries, now time.Time, actions .
 // where the relay finds its payment. If the payer's payment is given back the receiver's money is ours, and if it is gone
 // the loss has to be booked. An invoice that is still open was never held, so nothing was sent for it.
 func (e *Engine) sentOn(ctx context.Context, pa *PaidAction, step Step) (bool, error) {
-	ends := step.To == Canceling && step.When != DeadlinePassed || step.When == InvoiceIsGone
+	ends := step.To == Canceling && step.When != DeadlinePassed || step.When == InvoiceIsGone || step.When == GivenUp
 	if pa.Flow != FlowWrapped || step.From != PendingHeld || !ends || e.Relay == nil {
 		return false, nil
 	}

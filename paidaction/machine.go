@@ -22,6 +22,7 @@ const (
 	IncomingSettled   Fact = "INCOMING_SETTLED" // the wrapped invoice is settled with the receiver's preimage
 	BalanceWasDebited Fact = "BALANCE_DEBITED"  // there is no incoming invoice: the payer's balance was debited
 	WrittenOff        Fact = "WRITTEN_OFF"      // an operator: the receiver was paid, and the node that could tell more has lost its data
+	GivenUp           Fact = "GIVEN_UP"         // an operator: the node that issued the invoice has lost its data, and the invoice has expired
 	PaidInside        Fact = "PAID_INSIDE"      // a withdrawal from here pays this invoice: no node may take a payment for it
 )
 
@@ -106,6 +107,8 @@ var Machine = []Step{
 	{FlowOptimistic, Canceling, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
 	{FlowOptimistic, Canceling, NeverIssued, Failed, UndoIfDone, NoCall, owed},
 	{FlowOptimistic, Canceling, InvoiceIsPaid, Paid, BookAndFinish, NoCall, owed},
+	{FlowOptimistic, Pending, GivenUp, Failed, UndoIfDone, NoCall, asked},
+	{FlowOptimistic, Canceling, GivenUp, Failed, UndoIfDone, NoCall, asked},
 	{FlowOptimistic, Failed, RetryRequested, Retrying, HandOver, NoCall, asked},
 
 	// Pessimistic: held first, performed before the preimage is revealed (spec 01 §1.5).
@@ -122,6 +125,8 @@ var Machine = []Step{
 	{FlowPessimistic, Held, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
 	{FlowPessimistic, Canceling, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
 	{FlowPessimistic, Canceling, NeverIssued, Failed, UndoIfDone, NoCall, owed},
+	{FlowPessimistic, PendingHeld, GivenUp, Failed, UndoIfDone, NoCall, asked},
+	{FlowPessimistic, Canceling, GivenUp, Failed, UndoIfDone, NoCall, asked},
 	{FlowPessimistic, Failed, RetryRequested, Retrying, HandOver, NoCall, asked},
 
 	// Wrapped: the payer's payment is held while we pay the receiver with the same hash (spec 03).
@@ -142,6 +147,9 @@ var Machine = []Step{
 	{FlowWrapped, FailedForward, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
 	{FlowWrapped, Canceling, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
 	{FlowWrapped, Canceling, NeverIssued, Failed, UndoIfDone, NoCall, owed},
+	{FlowWrapped, PendingHeld, GivenUp, Failed, UndoIfDone, NoCall, asked},
+	{FlowWrapped, FailedForward, GivenUp, Failed, UndoIfDone, NoCall, asked},
+	{FlowWrapped, Canceling, GivenUp, Failed, UndoIfDone, NoCall, asked},
 	{FlowWrapped, Failed, RetryRequested, Retrying, HandOver, NoCall, asked},
 
 	// Outgoing only: a withdrawal.

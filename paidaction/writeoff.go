@@ -38,7 +38,7 @@ func (e *Engine) WriteOff(ctx context.Context, id int64, reason string) error {
 	found := finding{fact: WrittenOff, reason: reason}
 	if pa.Flow == FlowWrapped {
 		if err := e.incomingUnknown(ctx, pa); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", ErrNotLost, err)
 		}
 		if found.outcome, err = e.Relay.Proceed(ctx, id); err != nil {
 			e.Log.WarnContext(ctx, "what the outgoing payment cost is not known yet", "action", id, "error", err)
@@ -64,9 +64,9 @@ func (e *Engine) incomingUnknown(ctx context.Context, pa *PaidAction) error {
 	case errors.Is(err, ErrInvoiceNotFound):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%w: node %s: %w", ErrNotLost, pa.Invoice.Node, err)
+		return fmt.Errorf("node %s: %w", pa.Invoice.Node, err)
 	}
-	return fmt.Errorf("%w: node %s knows its invoice, which is %s", ErrNotLost, pa.Invoice.Node, inv.State)
+	return fmt.Errorf("node %s knows its invoice, which is %s", pa.Invoice.Node, inv.State)
 }
 
 // outgoingUnknown is nil if the node that paid says that it does not know the payment.

@@ -98,10 +98,12 @@ func (r *run) compareInvoice(ctx context.Context, node paidaction.Node, row db.I
 	}
 	var booked int64
 	var known db.LossOfRow
-	if state == paidaction.Paid {
+	if state == paidaction.Paid || absent {
 		if known, err = q.LossOf(ctx, &row.ActionID); err != nil {
 			return fmt.Errorf("read the losses of action %d: %w", row.ActionID, err)
 		}
+	}
+	if state == paidaction.Paid {
 		if booked, err = q.BookedForInvoice(ctx, &row.ActionID); err != nil {
 			return fmt.Errorf("read the postings of action %d: %w", row.ActionID, err)
 		}
@@ -121,6 +123,8 @@ func judge(state paidaction.State, there paidaction.NodeInvoice, absent, issued 
 	switch {
 	case paid && gone && (known.Booked || (known.PaidInside && !absent)):
 		return nil, "" // a loss that is booked, or an invoice that was paid without the node
+	case absent && unpaid && known.GivenUp:
+		return nil, "" // somebody has looked at it
 	case absent && (issued || paid):
 		return invoiceLost, "does not know its invoice"
 	case absent:

@@ -37,7 +37,7 @@ func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
 			return err
 		}
 		defer s.close()
-		if err := c.sameNodes(ctx, q, s.clients); err != nil {
+		if err := sameNodes(ctx, q, s.clients, c.Replaced); err != nil {
 			return err
 		}
 		if err := s.engine.WriteOff(ctx, c.ID, c.Reason); err != nil {
@@ -62,10 +62,10 @@ func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
 // sameNodes refuses to ask a node that is another than the one known under its name: it knows nothing of what that one
 // holds, which then would go back to its payer, though its receiver was paid. The settings of whoever types this may not
 // be the service's. A node that does not answer is asked by nobody.
-func (c actionsWriteOff) sameNodes(ctx context.Context, q *db.Queries, nodes []*lightning.Client) error {
+func sameNodes(ctx context.Context, q *db.Queries, nodes []*lightning.Client, replaced []string) error {
 	for _, node := range nodes {
 		known, err := q.GetNode(ctx, node.Name())
-		if errors.Is(err, pgx.ErrNoRows) || slices.Contains(c.Replaced, node.Name()) {
+		if errors.Is(err, pgx.ErrNoRows) || slices.Contains(replaced, node.Name()) {
 			continue
 		}
 		if err != nil {

@@ -241,6 +241,12 @@ SELECT id, deadline FROM paid_action
 WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND (deadline, id) > (@after_deadline::timestamptz, @after_id::bigint)
 ORDER BY deadline, id LIMIT @page;
 
+-- name: OpenAt :many
+-- The open actions whose invoices a node has issued, in pages.
+SELECT paid_action.id FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
+WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND invoice.node = @node AND paid_action.id > @after
+ORDER BY paid_action.id LIMIT @page;
+
 -- name: OverdueActions :many
 SELECT id, deadline FROM paid_action
 WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= @at AND (deadline, id) > (@after_deadline::timestamptz, @after_id::bigint)

@@ -1097,6 +1097,39 @@ func (q *Queries) OpenActions(ctx context.Context, arg OpenActionsParams) ([]Ope
 	return items, nil
 }
 
+const openAt = `-- name: OpenAt :many
+SELECT paid_action.id FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
+WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND invoice.node = $1 AND paid_action.id > $2
+ORDER BY paid_action.id LIMIT $3
+`
+
+type OpenAtParams struct {
+	Node  string
+	After int64
+	Page  int32
+}
+
+// The open actions whose invoices a node has issued, in pages.
+func (q *Queries) OpenAt(ctx context.Context, arg OpenAtParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, openAt, arg.Node, arg.After, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const openHoldInvoices = `-- name: OpenHoldInvoices :many
 SELECT invoice.payment_hash, invoice.action_id FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND invoice.hold AND invoice.node = $1

@@ -1185,20 +1185,22 @@ func (q *Queries) KnownInvoices(ctx context.Context, arg KnownInvoicesParams) ([
 
 const lossOf = `-- name: LossOf :one
 SELECT (EXISTS (SELECT FROM posting WHERE posting.action_id = $1 AND from_account = 8 AND to_account <> 0))::boolean AS booked,
-    (EXISTS (SELECT FROM relay_payment WHERE inside_id = $1 AND preimage IS NOT NULL))::boolean AS paid_inside
+    (EXISTS (SELECT FROM relay_payment WHERE inside_id = $1 AND preimage IS NOT NULL))::boolean AS paid_inside,
+    (EXISTS (SELECT FROM action_history WHERE action_history.action_id = $1 AND fact = 'GIVEN_UP'))::boolean AS given_up
 `
 
 type LossOfRow struct {
 	Booked     bool
 	PaidInside bool
+	GivenUp    bool
 }
 
 // Whether an action's payment was lost, and the loss booked (what goes to the nodes' account is a routing fee); and whether it was paid
-// by a withdrawal here.
+// by a withdrawal here; and whether an operator gave it up, since its node had lost its data.
 func (q *Queries) LossOf(ctx context.Context, actionID *int64) (LossOfRow, error) {
 	row := q.db.QueryRow(ctx, lossOf, actionID)
 	var i LossOfRow
-	err := row.Scan(&i.Booked, &i.PaidInside)
+	err := row.Scan(&i.Booked, &i.PaidInside, &i.GivenUp)
 	return i, err
 }
 

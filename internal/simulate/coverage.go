@@ -104,4 +104,6 @@ func sought(s paidaction.Step, f Fault) bool {
 }
 
 // byOperator reports whether a step is taken by a command: the simulation has no operator.
-func byOperator(s paidaction.Step) bool { return s.When == paidaction.WrittenOff }
+func byOperator(s paidaction.Step) bool {
+	return s.When == paidaction.WrittenOff || s.When == paidaction.GivenUp
+}

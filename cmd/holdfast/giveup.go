@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+type actionsGiveUp struct {
+	IDs      []int64  `arg:"" optional:"" name:"id" help:"The actions."`
+	Node     string   `help:"In place of single actions: all that can be given up whose invoices this node has issued." placeholder:"NODE"`
+	Reason   string   `required:"" help:"What their payers are told: a whole sentence that says what happened, and what to do if they had paid."`
+	Replaced []string `help:"The node that was made anew, if it answers with another key since. Its data must be gone for good." placeholder:"NODE"`
+	Yes      bool     `help:"Really do it: this cannot be undone."`
+}
+
+// leftOpen is an action that was not given up.
+type leftOpen struct {
+	ID  int64  `json:"id"`
+	Why string `json:"why"`
+}
+
+// Run asks the nodes itself, as write-off does. It goes on where one action cannot be given up.
+func (c actionsGiveUp) Run(ctx context.Context, e *environment) error {
+	switch {
+	case (len(c.IDs) == 0) == (c.Node == ""):
+		return fmt.Errorf("%w: name either actions or --node", errArguments)
+	case strings.TrimSpace(c.Reason) == "":
+		return fmt.Errorf("%w: --reason must say what the payers are to be told", errArguments)
+	case !c.Yes:
+		return fmt.Errorf("%w: what is given up fails for good, even if the node's data comes back; add --yes to do it", errArguments)
+	}
+	e.config.Roles = nil
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {
+		s, err := newService(ctx, e, pool)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		if err := sameNodes(ctx, q, s.clients, c.Replaced); err != nil {
+			return err
+		}
+		ids := c.IDs
+		if c.Node != "" {
+			if _, err := s.nodes.Node(c.Node); err != nil {
+				return err
+			}
+			if ids, err = openAt(ctx, q, c.Node); err != nil {
+				return err
+			}
+		}
+		givenUp, left := []int64{}, []leftOpen{}
+		for _, id := range ids {
+			err := s.engine.GiveUp(ctx, id, c.Reason)
+			switch _, refused := paidaction.AsRefusal(err); {
+			case err == nil:
+				givenUp = append(givenUp, id)
+			case refused, errors.Is(err, paidaction.ErrNotGivenUp), errors.Is(err, paidaction.ErrNoAction):
+				left = append(left, leftOpen{ID: id, Why: plain(noSuchAction(id, err))})
+			default:
+				return err
+			}
+		}
+		err = e.print(map[string]any{"given_up": givenUp, "left": left}, func(t *table) {
+			t.row(fmt.Sprintf("%d actions have failed, and their payers are told so; %d stay as they are.", len(givenUp), len(left)))
+			for _, l := range left {
+				t.row(l.ID, l.Why)
+			}
+		})
+		if err == nil && len(left) > 0 {
+			return exitCode(exitFound)
+		}
+		return err
+	})
+}
+
+// openAt are the open actions whose invoices a node has issued.
+func openAt(ctx context.Context, q *db.Queries, node string) (ids []int64, err error) {
+	const page = 1000
+	for after := int64(0); ; after = ids[len(ids)-1] {
+		more, err := q.OpenAt(ctx, db.OpenAtParams{Node: node, After: after, Page: page})
+		ids = append(ids, more...)
+		if err != nil || len(more) < page {
+			return ids, err
+		}
+	}
+}
