@@ -21,6 +21,7 @@ type relayCommand struct {
 	List    relayList    `cmd:"" help:"List outgoing payments, newest first."`
 	Show    relayShow    `cmd:"" help:"Show the outgoing payment of an action, with every time that a node was given it."`
 	Requeue relayRequeue `cmd:"" help:"Queue a failed payment again, if its payer has not been refunded yet."`
+	Paid    relayPaid    `cmd:"" help:"Go on with a payment whose node has lost its data, by the preimage that its receiver shows."`
 }
 
 // payment is a row of a list. It does not show the invoice, which is the receiver's business.
@@ -162,5 +163,35 @@ func (c relayRequeue) Run(ctx context.Context, e *environment) error {
 			return err
 		}
 		return e.print(map[string]int64{"requeued": c.Action}, func(t *table) { t.row("The payment of action", c.Action, "will be sent again.") })
+	})
+}
+
+type relayPaid struct {
+	Action   int64  `arg:"" help:"The action."`
+	Preimage string `required:"" help:"The preimage that the receiver shows: 64 hexadecimal digits. It proves that they were paid." placeholder:"HEX"`
+}
+
+// Run asks the nodes itself, independently of the running service, which then takes the payer's payment.
+func (c relayPaid) Run(ctx context.Context, e *environment) error {
+	raw, err := hex.DecodeString(c.Preimage)
+	if err != nil || len(raw) != len(paidaction.Preimage{}) {
+		return fmt.Errorf("%w: --preimage must have 64 hexadecimal digits", errArguments)
+	}
+	e.config.Roles = nil
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {
+		if _, err := relayOf(ctx, q, c.Action); err != nil {
+			return err
+		}
+		s, err := newService(ctx, e, pool)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		if err := s.engine.Learn(ctx, c.Action, paidaction.Preimage(raw)); err != nil {
+			return err
+		}
+		return e.print(map[string]int64{"paid": c.Action}, func(t *table) {
+			t.row("The receiver of action", c.Action, "counts as paid; what else is due is done by the workers.")
+		})
 	})
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/hex"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -61,3 +63,37 @@ func TestRelay(t *testing.T) {
 }
 
 func number(id int64) string { return strconv.FormatInt(id, 10) }
+
+// The node that paid was made anew; its receiver shows the preimage.
+func TestRelayPaid(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 0, 100_000)
+	carol := w.Network.AddReceiver("carol")
+	inv := carol.Issue(simnode.Ask{Amount: 20_000, Act: simnode.Pays})
+	pa := w.Pay(user, community.KindWithdraw, community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, "")
+	if claimed, err := w.Relay.Step(w.Ctx, "sim", func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil }); !claimed || err != nil {
+		t.Fatal(claimed, err)
+	}
+	_, node := newNode(t)
+	env, id, preimage := settings(w.Pool, node), number(pa.ID), hex.EncodeToString(inv.Preimage[:])
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{id}, exitUsage, "--preimage"},
+		{[]string{id, "--preimage", "abc"}, exitUsage, "64 hexadecimal digits"},
+		{[]string{id, "--preimage", strings.Repeat("0", 64)}, exitFailed, "its hash is"},
+		{[]string{"999", "--preimage", preimage}, exitFailed, "has no outgoing payment"},
+	} {
+		if code, out, said := command(t, env, append([]string{"relay", "paid"}, c.args...)...); code != c.code || out != "" || !strings.Contains(said, c.says) {
+			t.Errorf("%v: exit code %d\n%s%s", c.args, code, out, said)
+		}
+	}
+	w.WantState(pa.ID, paidaction.Forwarding)
+	if code, out, said := command(t, env, "relay", "paid", id, "--preimage", preimage); code != exitOK || !strings.Contains(out, `"paid": `+id) {
+		t.Errorf("exit code %d\n%s%s", code, out, said)
+	}
+	w.WantState(pa.ID, paidaction.Forwarded)
+}
