@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// ErrNotGivenUp says that an action cannot be given up: its node can still tell what became of its invoice, or cannot be
-// asked at the moment, or the invoice could still be paid, or its payment has gone too far.
-var ErrNotGivenUp = errors.New("only an action that waits for its payer, or for its payment to go back, can be given up, once its invoice has expired and its node has lost its data")
+// ErrNotGivenUp says that an action cannot be given up: its node can still tell what became of it, or cannot be asked at
+// the moment, or it could still be paid, or its payment has been taken, or may have been.
+var ErrNotGivenUp = errors.New("only what a node that has lost its data will never tell can be given up, once nothing can be paid any more")
 
-// GiveUp ends an action as FAILED whose node has lost its data and so will never say what became of the invoice. Without
-// that it would count among its payer's open invoices for ever. reason is what its payer is told. Only an operator can
-// decide this: that a node does not know something proves nothing (spec 01 §1.6).
+// GiveUp ends an action as FAILED whose node has lost its data and so will never say what became of its invoice, or of the
+// payment to its receiver. Without that it would count among its payer's open invoices, or withdrawals, for ever. reason is
+// what its payer is told. Only an operator can decide this: that a node does not know something proves nothing (spec 01
+// §1.6).
 //
-// No payment that was held is lost by it: the preimage is revealed only after these states, so the payment goes back. A
-// plain invoice may have been paid before the node lost its data, and nobody but the payer can tell: they have the
-// preimage that is stored here.
+// No payment that was held is lost by it: it has not been taken, so it goes back. But what was paid just before the node
+// lost its data is known to others alone: the payer of a plain invoice, who then has the preimage that is stored here; and
+// the receiver of a payment of ours, who has the only copy of theirs (Learn).
 //
 // ErrNotGivenUp where it cannot be given up; ErrNoAction is wrapped where there is no such action; TRY_AGAIN while the
 // database is in doubt.
@@ -29,10 +30,12 @@ func (e *Engine) GiveUp(ctx context.Context, id int64, reason string) error {
 	}
 	step, ok := FindStep(pa.Flow, pa.State, GivenUp)
 	switch {
-	case !ok:
-		return fmt.Errorf("%w: action %d is %s", ErrNotGivenUp, id, pa.State)
 	case strings.TrimSpace(reason) == "":
 		return fmt.Errorf("%w, and with a reason", ErrNotGivenUp)
+	case pa.State == Forwarding && e.Relay != nil:
+		return e.giveUpForwarding(ctx, id, reason)
+	case !ok:
+		return fmt.Errorf("%w: action %d is %s", ErrNotGivenUp, id, pa.State)
 	case e.now().Before(pa.Invoice.ExpiresAt): // should the data come back, it could be paid after all
 		return fmt.Errorf("%w: the invoice of action %d can be paid until %s", ErrNotGivenUp, id, pa.Invoice.ExpiresAt.Format(time.RFC3339))
 	}
@@ -53,4 +56,20 @@ func (e *Engine) GiveUp(ctx context.Context, id int64, reason string) error {
 		err = fmt.Errorf("%w: action %d has moved on", ErrNotGivenUp, id)
 	}
 	return err
+}
+
+// giveUpForwarding gives up an outgoing payment. What follows for the action follows as from any that has failed.
+func (e *Engine) giveUpForwarding(ctx context.Context, id int64, reason string) error {
+	if err := e.Relay.GiveUp(ctx, id, reason); err != nil {
+		return fmt.Errorf("%w: action %d is %s: %w", ErrNotGivenUp, id, Forwarding, err)
+	}
+	for {
+		progress, err := e.Advance(ctx, id)
+		if err != nil {
+			e.Log.WarnContext(ctx, "what follows from the failure is left to the workers", "action", id, "error", err)
+		}
+		if progress != Moved {
+			return nil
+		}
+	}
 }

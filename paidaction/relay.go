@@ -22,6 +22,9 @@ type Relay interface {
 	// the database was restored, or failed over, to a moment before that. It asks no node where nothing was forgotten. An
 	// error says that not every node has answered that could have it.
 	Forgotten(ctx context.Context, action int64, h Hash) (bool, error)
+	// GiveUp gives up for good what a node was given that has lost its data, and tells the payer the reason. An error says
+	// why it may still arrive, or may be known to a node.
+	GiveUp(ctx context.Context, action int64, reason string) error
 	// Wake tells this process's sender that there is a payment to send, so that it need not wait for its next look.
 	Wake()
 	// Paid is told, after the commit, of a payment that counts as made from now on, with the outcome that said so.

@@ -1,12 +1,14 @@
 package relay_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
 // Spec 05.16e: the node that held the payer's payment loses its data for good after the receiver has refused theirs:
@@ -57,4 +59,123 @@ func TestAForwardThatIsOnItsWayIsNotGivenUp(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	b.WantState(pa.ID, paidaction.Forwarding)
+}
+
+const theDiskIsGone = "Our node has lost its data. If it did not arrive, you have it back."
+
+func (b *bundle) wantNotGivenUp(id int64, why string) {
+	b.Helper()
+	before := b.Look(id).State
+	if err := b.Engine.GiveUp(b.Ctx, id, theDiskIsGone); !errors.Is(err, paidaction.ErrNotGivenUp) {
+		b.Errorf("%s: got %v", why, err)
+	}
+	b.WantState(id, before)
+}
+
+func (b *bundle) wantGivenUp(id int64) {
+	b.Helper()
+	if err := b.Engine.GiveUp(b.Ctx, id, theDiskIsGone); err != nil {
+		b.Fatal(err)
+	}
+	if pa := b.WantState(id, paidaction.Failed); pa.Failure.Code != paidaction.CodeInternal || pa.Failure.Message != theDiskIsGone {
+		b.Errorf("its payer is told %+v", pa.Failure)
+	}
+	b.wantSound()
+	b.wantNotGivenUp(id, "it has failed")
+}
+
+// held is a withdrawal that its receiver holds. Nobody works on it any more.
+func (b *bundle) held() *paidaction.PaidAction {
+	b.Helper()
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Holds})
+	pa := b.withdraw(inv.Bolt11)
+	stop := b.Run(b.Relay)
+	b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held > 0 })
+	b.awaitShown()
+	stop()
+	b.Clock.Advance(over)
+	return pa
+}
+
+// awaitShown waits until it is noted that a node has shown the only payment.
+func (b *bundle) awaitShown() {
+	b.Helper()
+	b.await("the node has shown it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 1 })
+}
+
+// Spec 05.16e: a node has lost what became of a withdrawal. Once no part of it can be under way, and no other node has
+// it, an operator may end it: until then its payer has neither the sats nor an answer, and one withdrawal less at a time.
+func TestAWithdrawalThatNobodyCanTellOfIsGivenUp(t *testing.T) {
+	weeks := func(b *bundle) { b.Clock.Advance(22 * 24 * time.Hour) }
+	for name, lost := range map[string]func(*bundle) *paidaction.PaidAction{
+		"claimed": func(b *bundle) *paidaction.PaidAction {
+			pa := b.held()
+			b.wantNotGivenUp(pa.ID, "its node knows it")
+			b.Node.Wipe()
+			return pa
+		},
+		"waiting for the node that may have it": (*bundle).forgotten,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, "one", "two").rich(100)
+			b.Nodes[1].SetSendable(0)
+			pa := lost(b)
+			b.wantNotGivenUp(pa.ID, "its invoice is valid")
+			b.Clock.Advance(20 * 24 * time.Hour)
+			b.wantNotGivenUp(pa.ID, "an HTLC of it may be open")
+			weeks(b)
+			b.Nodes[1].SetAway(true)
+			b.wantNotGivenUp(pa.ID, "another node may have it")
+			b.Nodes[1].SetAway(false)
+			doubted := b.NewRelay(func(c *relay.Config) { c.Doubted = func() (time.Time, bool) { return time.Time{}, true } })
+			if err := doubted.GiveUp(b.Ctx, pa.ID, theDiskIsGone); err == nil {
+				t.Error("it was given up while the database is in doubt")
+			}
+			wrong := b.NewRelay(func(c *relay.Config) {
+				c.ConfirmClock = func(context.Context) error { return errors.New("the clock is ahead") }
+			})
+			if err := wrong.GiveUp(b.Ctx, pa.ID, theDiskIsGone); err == nil {
+				t.Error("it was given up by a clock that is not confirmed")
+			}
+			b.rounds(2)
+			b.WantState(pa.ID, paidaction.Forwarding)
+			b.wantGivenUp(pa.ID)
+			b.wantSats(100_000)
+			b.AwaitStage(pa.ID, "failed")
+		})
+	}
+}
+
+// A forward waits for no such time where its payer's payment has gone back: that outlasts the receiver's.
+func TestAForwardThatNobodyCanTellOfIsGivenUp(t *testing.T) {
+	for name, issuer := range map[string]func(*simnode.Node, uint32){
+		"its payer has the money back":                  (*simnode.Node).Mine,
+		"nobody can tell of its payer's payment either": func(n *simnode.Node, _ uint32) { n.Wipe() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, "one", "two")
+			b.Node.SetSendable(0)
+			b.wallet.Ask.Act = simnode.Holds
+			pa := b.zap()
+			b.pay(pa)
+			stop := b.Run(b.Relay)
+			b.awaitHeld(pa)
+			b.awaitShown()
+			stop()
+			b.Nodes[1].Wipe()
+			b.Clock.Advance(2 * time.Hour)
+			b.wantNotGivenUp(pa.ID, "its payer's payment is held")
+			issuer(b.Node, b.outer(pa).NodeInvoice().ExpiryHeight-18-b.Node.Height())
+			if name != "its payer has the money back" {
+				b.wantNotGivenUp(pa.ID, "an HTLC of it may be open")
+				b.Clock.Advance(22 * 24 * time.Hour)
+				if err := b.Engine.GiveUp(b.Ctx, pa.ID, theDiskIsGone); err != nil {
+					t.Fatal(err)
+				}
+				b.WantState(pa.ID, paidaction.FailedForward) // nor can anybody tell that the payer has it back
+			}
+			b.wantGivenUp(pa.ID)
+			b.wantReceived(pa, 0)
+		})
+	}
 }

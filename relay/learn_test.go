@@ -34,6 +34,7 @@ func TestAReceiversPreimageBringsAForwardOn(t *testing.T) {
 			b.wantNotLearned(pa.ID, preimage, "no node was given it")
 			stop := b.Run(b.Relay)
 			b.awaitHeld(pa)
+			b.awaitShown()
 			stop()
 			b.settle(pa)
 			lose(b.Nodes[1])
@@ -70,17 +71,14 @@ func TestAReceiversPreimageBringsAForwardOn(t *testing.T) {
 func TestAReceiversPreimageBringsAWithdrawalOn(t *testing.T) {
 	for name, lost := range map[string]func(*bundle) *paidaction.PaidAction{
 		"claimed": func(b *bundle) *paidaction.PaidAction {
-			inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Holds})
-			pa := b.withdraw(inv.Bolt11)
-			stop := b.Run(b.Relay)
-			b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held > 0 })
-			stop()
-			b.wantNotLearned(pa.ID, inv.Preimage, "its node knows it")
-			if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
+			pa := b.held()
+			row := b.AwaitStage(pa.ID, "in_work")
+			hash := paidaction.Hash(row.PaymentHash)
+			b.wantNotLearned(pa.ID, b.wallet.Receiver.Preimage(hash), "its node knows it")
+			if err := b.wallet.Receiver.Settle(hash); err != nil {
 				b.Fatal(err)
 			}
 			b.Node.Wipe()
-			b.Clock.Advance(over)
 			return pa
 		},
 		"waiting": func(b *bundle) *paidaction.PaidAction {

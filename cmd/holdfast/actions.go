@@ -24,7 +24,7 @@ type actionsCommand struct {
 	Show    actionsShow    `cmd:"" help:"Show one action with its whole history."`
 	Requeue actionsRequeue `cmd:"" help:"Queue jobs that advance an action now and at its deadline. Harmless at any time."`
 
-	GiveUp   actionsGiveUp   `cmd:"" help:"End actions whose invoices have expired, when the node that issued them has lost its data and will never say whether they were paid. They fail."`
+	GiveUp   actionsGiveUp   `cmd:"" help:"End actions as failed, when a node has lost its data and will never say what became of them, once nothing can be paid any more."`
 	WriteOff actionsWriteOff `cmd:"" help:"End an action whose receiver was paid, when a node has lost its data and will never report the rest. Books a loss."`
 }
 

@@ -14,7 +14,7 @@ import (
 
 type actionsGiveUp struct {
 	IDs      []int64  `arg:"" optional:"" name:"id" help:"The actions."`
-	Node     string   `help:"In place of single actions: all that can be given up whose invoices this node has issued." placeholder:"NODE"`
+	Node     string   `help:"In place of single actions: all that can be given up whose invoices this node has issued, or whose payments it was given." placeholder:"NODE"`
 	Reason   string   `required:"" help:"What their payers are told: a whole sentence that says what happened, and what to do if they had paid."`
 	Replaced []string `help:"The node that was made anew, if it answers with another key since. Its data must be gone for good." placeholder:"NODE"`
 	Yes      bool     `help:"Really do it: this cannot be undone."`
@@ -80,7 +80,7 @@ func (c actionsGiveUp) Run(ctx context.Context, e *environment) error {
 	})
 }
 
-// openAt are the open actions whose invoices a node has issued.
+// openAt are the open actions whose invoices a node has issued, or whose payments it was given.
 func openAt(ctx context.Context, q *db.Queries, node string) (ids []int64, err error) {
 	const page = 1000
 	for after := int64(0); ; after = ids[len(ids)-1] {

@@ -1098,8 +1098,8 @@ func (q *Queries) OpenActions(ctx context.Context, arg OpenActionsParams) ([]Ope
 }
 
 const openAt = `-- name: OpenAt :many
-SELECT paid_action.id FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
-WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND invoice.node = $1 AND paid_action.id > $2
+SELECT paid_action.id FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id LEFT JOIN relay_payment ON relay_payment.action_id = paid_action.id
+WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND (invoice.node = $1 OR relay_payment.node = $1) AND paid_action.id > $2::bigint
 ORDER BY paid_action.id LIMIT $3
 `
 
@@ -1109,7 +1109,7 @@ type OpenAtParams struct {
 	Page  int32
 }
 
-// The open actions whose invoices a node has issued, in pages.
+// The open actions whose invoices a node has issued, or whose payments it was given, in pages.
 func (q *Queries) OpenAt(ctx context.Context, arg OpenAtParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, openAt, arg.Node, arg.After, arg.Page)
 	if err != nil {
