@@ -264,8 +264,8 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 	return moved && err == nil, err
 }
 
-// setState writes the new state and what came with it. Like writeStep, it returns false where the action has already left
-// the step's first state.
+// setState writes the new state and what came with it. Like writeStep, it returns false where the action has already
+// left the step's first state.
 func (e *Engine) setState(ctx context.Context, q *db.Queries, id int64, step Step, found finding, now time.Time) (bool, error) {
 	set := db.MoveActionParams{ID: id, FromState: string(step.From), ToState: string(step.To), At: now,
 		Deadline: e.deadlineAfter(step.To, now), SettlePermittedAt: permitted(step, found.driven, now)}
@@ -333,8 +333,8 @@ func (e *Engine) storeCalls(ctx context.Context, pg pgx.Tx, step Step, driven bo
 // stillTrue checks again, under the row's lock, what a step depends on in the database itself.
 func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction, step Step) (bool, error) {
 	if step.When == GivenUp || step.To == Canceling && (step.From == PendingHeld || step.From == Held) {
-		// After a restore or a fail-over the row may be older than what was done: the payment may be taken, or sent on to
-		// its receiver, and it cannot be given back any more. Going forward finds that out.
+		// After a restore or a fail-over the row may be older than what was done: the payment may be taken, or sent on
+		// to its receiver, and it cannot be given back any more. Going forward finds that out.
 		if err := e.MayBegin(); err != nil {
 			return false, Errorf(CodeTryAgain, "No payment is given back while we check our books. Nothing was changed. Try again later.").Because(err)
 		}

@@ -175,8 +175,8 @@ func acceptForwards(ctx context.Context, q *db.Queries, now time.Time, actions .
 
 // sentOn reports whether a step would end an action, or give its payer's payment back, although a node of ours pays its
 // receiver: the database was restored, or failed over, to a moment before that. Such an action goes on to FORWARDING,
-// where the relay finds its payment. If the payer's payment is given back the receiver's money is ours, and if it is gone
-// the loss has to be booked. An invoice that is still open was never held, so nothing was sent for it.
+// where the relay finds its payment. If the payer's payment is given back the receiver's money is ours, and if it is
+// gone the loss has to be booked. An invoice that is still open was never held, so nothing was sent for it.
 func (e *Engine) sentOn(ctx context.Context, pa *PaidAction, step Step) (bool, error) {
 	ends := step.To == Canceling && step.When != DeadlinePassed || step.When == InvoiceIsGone || step.When == GivenUp
 	if pa.Flow != FlowWrapped || step.From != PendingHeld || !ends || e.Relay == nil {

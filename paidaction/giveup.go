@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// ErrNotGivenUp says that an action cannot be given up: its node can still tell what became of it, or cannot be asked at
-// the moment, or it could still be paid, or its payment has been taken, or may have been.
+// ErrNotGivenUp says that an action cannot be given up: its node can still tell what became of it, or cannot be asked
+// at the moment, or it could still be paid, or its payment has been taken, or may have been.
 var ErrNotGivenUp = errors.New("only what a node that has lost its data will never tell can be given up, once nothing can be paid any more")
 
-// GiveUp ends an action as FAILED whose node has lost its data and so will never say what became of its invoice, or of the
-// payment to its receiver. Without that it would count among its payer's open invoices, or withdrawals, for ever. reason is
-// what its payer is told. Only an operator can decide this: that a node does not know something proves nothing (spec 01
-// §1.6).
+// GiveUp ends an action as FAILED whose node has lost its data and so will never say what became of its invoice, or of
+// the payment to its receiver. Without that it would count among its payer's open invoices, or withdrawals, for ever.
+// reason is what its payer is told. Only an operator can decide this: that a node does not know something proves
+// nothing (spec 01 §1.6).
 //
-// No payment that was held is lost by it: it has not been taken, so it goes back. But what was paid just before the node
-// lost its data is known to others alone: the payer of a plain invoice, who then has the preimage that is stored here; and
-// the receiver of a payment of ours, who has the only copy of theirs (Learn).
+// No payment that was held is lost by it: it has not been taken, so it goes back. But what was paid just before the
+// node lost its data is known to others alone: the payer of a plain invoice, who then has the preimage that is stored
+// here; and the receiver of a payment of ours, who has the only copy of theirs (Learn).
 //
 // ErrNotGivenUp where it cannot be given up; ErrNoAction is wrapped where there is no such action; TRY_AGAIN while the
 // database is in doubt.

@@ -14,9 +14,9 @@ import (
 var ErrNotLearned = errors.New("only the preimage of a payment that a node was given, and can tell nothing about, is taken from an operator")
 
 // Learn goes on with an outgoing payment whose node has lost its data, or does not answer, by the preimage that its
-// receiver has shown: whoever has a preimage was paid (BOLT 4). If the payer's payment of a forward is still held, it is
-// taken. It moves the action to FORWARDED; what the payment has cost is written off (WriteOff), unless the node says it
-// after all.
+// receiver has shown: whoever has a preimage was paid (BOLT 4). If the payer's payment of a forward is still held, it
+// is taken. It moves the action to FORWARDED; what the payment has cost is written off (WriteOff), unless the node says
+// it after all.
 //
 // ErrNotLearned where it changes nothing; ErrNoAction is wrapped where there is no such action.
 func (e *Engine) Learn(ctx context.Context, id int64, p Preimage) error {

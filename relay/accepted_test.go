@@ -153,7 +153,8 @@ func TestWhatNoNodeHasIsGivenBack(t *testing.T) {
 	b.wantSound()
 }
 
-// Nor does it count that a payment had failed, if an operator has put it back since, and the database has forgotten that.
+// Nor does it count that a payment had failed, if an operator has put it back since, and the database has forgotten
+// that.
 func TestARequeueThatWasForgottenIsFound(t *testing.T) {
 	b := setup(t)
 	b.wallet.Ask.Act = simnode.Refuses

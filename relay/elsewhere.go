@@ -34,9 +34,9 @@ var errSilent = errors.New("the database may lack claims, and a node that could 
 
 // whoHas asks every sending node, except the one named in but, whether it has a payment. It returns one that does; if
 // any has paid it, one of those. A node that does not answer within askOthers is passed over, as it is when an invoice
-// is accepted. Where the database may lack a claim on the payment, nobody is passed over, and no answer counts that came
-// before whoever holds such a claim must have sent: it returns errSilent, unless a node that did answer has the payment.
-// What began before a history of the database was accepted may lack one for good.
+// is accepted. Where the database may lack a claim on the payment, nobody is passed over, and no answer counts that
+// came before whoever holds such a claim must have sent: it returns errSilent, unless a node that did answer has the
+// payment. What began before a history of the database was accepted may lack one for good.
 func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (has possession, err error) {
 	has.asked = r.Monotonic()
 	limited, cancel := context.WithTimeout(ctx, askOthers)

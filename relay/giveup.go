@@ -12,8 +12,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// lostFor is how long after the end of its invoice a payment can certainly not arrive any more that a node may have sent:
-// LND locks none for more than 2,016 blocks (max-cltv-expiry), which is two weeks, and slow blocks are allowed for.
+// lostFor is how long after the end of its invoice a payment can certainly not arrive any more that a node may have
+// sent: LND locks none for more than 2,016 blocks (max-cltv-expiry), which is two weeks, and slow blocks are allowed
+// for.
 const lostFor = 21 * 24 * time.Hour
 
 // What stands against giving up a payment of which no node will say what became of it.
@@ -24,9 +25,9 @@ var (
 )
 
 // GiveUp implements paidaction.Relay. That a node does not know a payment proves nothing, so this is for an operator to
-// decide, who knows that the node's data are gone for good. Nothing that can still arrive is given up: neither while the
-// payer's payment is held, which outlasts the receiver's by 80 blocks (spec 03 §3.2), nor, where no payer's payment tells,
-// for three weeks.
+// decide, who knows that the node's data are gone for good. Nothing that can still arrive is given up: neither while
+// the payer's payment is held, which outlasts the receiver's by 80 blocks (spec 03 §3.2), nor, where no payer's payment
+// tells, for three weeks.
 func (r *Relay) GiveUp(ctx context.Context, action int64, reason string) error {
 	q := db.New(r.Pool)
 	row, err := q.GetRelay(ctx, action)

@@ -104,7 +104,8 @@ func (b *bundle) awaitShown() {
 }
 
 // Spec 05.16e: a node has lost what became of a withdrawal. Once no part of it can be under way, and no other node has
-// it, an operator may end it: until then its payer has neither the sats nor an answer, and one withdrawal less at a time.
+// it, an operator may end it: until then its payer has neither the sats nor an answer, and one withdrawal less at a
+// time.
 func TestAWithdrawalThatNobodyCanTellOfIsGivenUp(t *testing.T) {
 	weeks := func(b *bundle) { b.Clock.Advance(22 * 24 * time.Hour) }
 	for name, lost := range map[string]func(*bundle) *paidaction.PaidAction{
@@ -130,6 +131,10 @@ func TestAWithdrawalThatNobodyCanTellOfIsGivenUp(t *testing.T) {
 			doubted := b.NewRelay(func(c *relay.Config) { c.Doubted = func() (time.Time, bool) { return time.Time{}, true } })
 			if err := doubted.GiveUp(b.Ctx, pa.ID, theDiskIsGone); err == nil {
 				t.Error("it was given up while the database is in doubt")
+			}
+			gone := b.NewRelay(func(c *relay.Config) { c.Nodes = b.Nodes[1:] })
+			if err := gone.GiveUp(b.Ctx, pa.ID, theDiskIsGone); err == nil {
+				t.Error("it was given up though its node was not asked")
 			}
 			wrong := b.NewRelay(func(c *relay.Config) {
 				c.ConfirmClock = func(context.Context) error { return errors.New("the clock is ahead") }
