@@ -184,3 +184,24 @@ func TestARequeueThatWasForgottenIsFound(t *testing.T) {
 	b.settle(pa)
 	b.wantPaidOnce(pa)
 }
+
+// A withdrawal was given up, and before its payer had the sats back they withdrew to the same invoice once more. What
+// its node has is the second payment: the first has failed all the same, also where a history was accepted since it
+// began.
+func TestAFailedWithdrawalIsRefundedThoughItsInvoiceIsPaidByAnother(t *testing.T) {
+	b := setup(t).rich(200)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	first := b.withdraw(inv.Bolt11)
+	b.accept()
+	b.giveUpUnheard(first)
+	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
+	second := b.withdraw(inv.Bolt11)
+	stop := b.Run(b.NewRelay())
+	b.Await(second.ID, paidaction.Paid)
+	stop()
+	b.rounds(3)
+	b.WantState(first.ID, paidaction.Failed)
+	b.wantSats(149_000) // a fee of one
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}

@@ -61,8 +61,14 @@ func (r *Relay) givenUp(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 	case has.name == "":
 		return failureOf(row), nil
 	}
-	r.Log.ErrorContext(ctx, "a node has a payment that was given up: it goes on there", "action", row.ActionID, "node", has.name)
-	return paidaction.Outcome{}, Requeue(ctx, r.Pool, row.ActionID, r.now())
+	err = Requeue(ctx, r.Pool, row.ActionID, r.now())
+	if refusal, ok := paidaction.AsRefusal(err); ok && refusal.Code == paidaction.CodeDuplicate {
+		return failureOf(row), nil // what the node has counts for a later withdrawal to the same invoice
+	}
+	if err == nil {
+		r.Log.ErrorContext(ctx, "a node has a payment that was given up: it goes on there", "action", row.ActionID, "node", has.name)
+	}
+	return paidaction.Outcome{}, err
 }
 
 func failureOf(row db.RelayPayment) paidaction.Outcome {
