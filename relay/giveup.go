@@ -21,6 +21,7 @@ const lostFor = 21 * 24 * time.Hour
 var (
 	errMayArrive  = errors.New("it may still reach its receiver")
 	errGoesOn     = errors.New("it goes on by itself")
+	errMovedOn    = fmt.Errorf("%w: it has moved on", errGoesOn)
 	errNotAllSaid = errors.New("not every node that sends has said that it does not have it")
 )
 
@@ -37,6 +38,13 @@ func (r *Relay) GiveUp(ctx context.Context, action int64, reason string) error {
 	stage := paidaction.Stage(row.Stage)
 	if row.InsideID != nil || row.Node == nil || (stage != paidaction.StageInWork && stage != paidaction.StageIncoming) {
 		return fmt.Errorf("%w: its payment is %s, and no node was given it", errGoesOn, row.Stage)
+	}
+	var open *db.RelayAttempt // as it is before the nodes are asked: what they say is no word of a later claim
+	switch claim, err := q.OpenAttempt(ctx, row.ID); {
+	case err == nil:
+		open = &claim
+	case !errors.Is(err, pgx.ErrNoRows):
+		return fmt.Errorf("read the claim: %w", err)
 	}
 	if _, err := r.Proceed(ctx, action); err == nil {
 		return fmt.Errorf("%w: node %s answers for it", errGoesOn, *row.Node)
@@ -57,31 +65,24 @@ func (r *Relay) GiveUp(ctx context.Context, action int64, reason string) error {
 	case has.answered < len(r.Nodes.Names()):
 		return errNotAllSaid
 	}
-	claim, err := q.OpenAttempt(ctx, row.ID)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("read the claim: %w", err)
-	}
-	open := &claim
-	if err != nil {
-		open = nil
-	}
 	refusal := paidaction.Errorf(paidaction.CodeInternal, "%s", reason)
-	now, n := r.now(), int64(0)
-	err = r.inTx(ctx, func(q *db.Queries) error {
-		n = 0
-		if ended, err := endClaim(ctx, q, row, open, endedFailed, "given up by an operator: its node has lost its data", now); err != nil || !ended {
+	now := r.now()
+	return r.inTx(ctx, func(q *db.Queries) error {
+		ended, err := endClaim(ctx, q, row, open, endedFailed, "given up by an operator: its node has lost its data", now)
+		switch {
+		case err != nil:
 			return err
-		}
-		if r.mayLack(has.asked) {
+		case !ended:
+			return errMovedOn
+		case r.mayLack(has.asked):
 			return errSilent
 		}
-		n, err = q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: row.Stage, FailureCode: new(string(refusal.Code)), FailureMessage: &refusal.Message, At: now})
+		n, err := q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: row.Stage, FailureCode: new(string(refusal.Code)), FailureMessage: &refusal.Message, At: now})
+		if err == nil && n == 0 {
+			err = errMovedOn // and its claim stays: a payment in work without one would be looked at by nobody
+		}
 		return err
 	})
-	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: it has moved on", errGoesOn)
-	}
-	return err
 }
 
 // cannotArrive is nil if no part of a payment can be under way any more.

@@ -3,8 +3,11 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -183,4 +186,52 @@ func TestAForwardThatNobodyCanTellOfIsGivenUp(t *testing.T) {
 			b.wantReceived(pa, 0)
 		})
 	}
+}
+
+// before does something once, right before the first query that begins so, once it is armed.
+type before struct {
+	query string
+	what  func()
+}
+
+func (s *before) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if what := s.what; what != nil && strings.HasPrefix(q.SQL, s.query) {
+		s.what = nil
+		what()
+	}
+	return ctx
+}
+
+func (*before) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// The node's data come back while a payment is being given up, and it goes on there: no claim is ended but the one that
+// was there when the nodes were asked.
+func TestWhatGoesOnMeanwhileIsNotGivenUp(t *testing.T) {
+	b := setup(t).rich(100)
+	pa := b.held()
+	full, exec := b.Node.Backup(), func(sql string) {
+		if _, err := b.Pool.Exec(b.Ctx, sql); err != nil {
+			t.Error(err)
+		}
+	}
+	exec(`UPDATE relay_attempt SET outcome = 'NOT_SENT', reason = 'x', ended_at = claimed_at, seen = false, node_key = 'another ' || node_key`)
+	exec(`UPDATE relay_payment SET stage = 'incoming'`)
+	b.Node.Wipe()
+	b.Clock.Advance(30 * 24 * time.Hour)
+	s := &before{query: "-- name: OpenAttempt"}
+	pool := b.traced(s)
+	r := b.NewRelay(func(c *relay.Config) { c.Pool = pool })
+	s.what = func() {
+		exec(`UPDATE relay_attempt SET node_key = substr(node_key, 9)`)
+		b.Node.Restore(full)
+		b.Advance(pa.ID)
+	}
+	if err := r.GiveUp(b.Ctx, pa.ID, theDiskIsGone); err == nil {
+		t.Error("it was given up")
+	}
+	b.AwaitStage(pa.ID, "in_work")
+	if n := b.Count(`SELECT count(*) FROM relay_attempt WHERE outcome IS NULL`); n != 1 {
+		t.Errorf("the node that has it has %d claims", n)
+	}
+	b.WantState(pa.ID, paidaction.Forwarding)
 }
