@@ -13,10 +13,11 @@ import (
 // have made that payment, or its node can still tell what became of it.
 var ErrNotLearned = errors.New("only the preimage of a payment that a node was given, and can tell nothing about, is taken from an operator")
 
-// Learn goes on with an outgoing payment whose node has lost its data, or does not answer, by the preimage that its
-// receiver has shown: whoever has a preimage was paid (BOLT 4). If the payer's payment of a forward is still held, it
-// is taken. It moves the action to FORWARDED; what the payment has cost is written off (WriteOff), unless the node says
-// it after all.
+// Learn goes on with an outgoing payment whose node has lost its data by the preimage that its receiver has shown:
+// whoever gives a preimage away counts as paid (BOLT 4). If the payer's payment of a forward is still held, it is taken.
+// So that this is not too late, a forward goes on also while its node only does not answer. A withdrawal can wait for
+// its node, which may say that the payment has failed: the receiver has had the preimage from the beginning. It moves the
+// action to FORWARDED; what the payment has cost is written off (WriteOff), unless the node says it after all.
 //
 // ErrNotLearned where it changes nothing; ErrNoAction is wrapped where there is no such action.
 func (e *Engine) Learn(ctx context.Context, id int64, p Preimage) error {
@@ -35,12 +36,17 @@ func (e *Engine) Learn(ctx context.Context, id int64, p Preimage) error {
 	switch h := p.Hash(); {
 	case Hash(row.PaymentHash) != h:
 		return fmt.Errorf("%w: its hash is %s, and that of the payment of action %d is %s", ErrNotLearned, h, id, Hash(row.PaymentHash))
+	case Stage(row.Stage) == StageFailed:
+		return fmt.Errorf("%w: the payment of action %d was given up", ErrNotLearned, id)
 	case row.InsideID != nil || row.Node == nil:
 		return fmt.Errorf("%w: no node was given the payment of action %d", ErrNotLearned, id)
 	}
 	// A node that knows the payment may yet say that it has failed, whatever its receiver shows.
-	if _, err := e.Relay.Proceed(ctx, id); err == nil {
+	switch _, err := e.Relay.Proceed(ctx, id); {
+	case err == nil:
 		return fmt.Errorf("%w: node %s knows the payment of action %d, or may still be given it: it goes on by itself", ErrNotLearned, *row.Node, id)
+	case pa.Flow == FlowOutgoing && !errors.Is(err, ErrLost):
+		return fmt.Errorf("%w: node %s may still tell what became of the payment of action %d: %w", ErrNotLearned, *row.Node, id, err)
 	}
 	if err := e.claimAgain(ctx, row); err != nil {
 		return err

@@ -34,6 +34,10 @@ type Relay interface {
 // ErrNoReceiver says that no wallet of the receiver gives an invoice that can be wrapped. Another method may work.
 var ErrNoReceiver = errors.New("no wallet of the receiver can be paid")
 
+// ErrLost says that the node that was given an outgoing payment has forgotten it, so that nothing follows from what it
+// says.
+var ErrLost = errors.New("nothing follows from what the node says")
+
 // WrapRequest asks for a receiver's invoice.
 type WrapRequest struct {
 	Receiver int64

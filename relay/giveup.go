@@ -48,7 +48,7 @@ func (r *Relay) GiveUp(ctx context.Context, action int64, reason string) error {
 	}
 	if _, err := r.Proceed(ctx, action); err == nil {
 		return fmt.Errorf("%w: node %s answers for it", errGoesOn, *row.Node)
-	} else if !errors.Is(err, errLost) {
+	} else if !errors.Is(err, paidaction.ErrLost) {
 		return err
 	}
 	if err := r.cannotArrive(ctx, row); err != nil {

@@ -125,3 +125,21 @@ func TestAPreimageOfWhatIsNotUnderWayChangesNothing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The receiver of a withdrawal has its preimage from the beginning, also of one that never arrives. So that its node is
+// silent is not enough: the withdrawal would wait for ever for what it has cost.
+func TestAWithdrawalWhoseNodeIsSilentTakesNoPreimage(t *testing.T) {
+	b := setup(t).rich(100)
+	pa := b.held()
+	hash := paidaction.Hash(b.AwaitStage(pa.ID, "in_work").PaymentHash)
+	b.Node.SetAway(true)
+	b.wantNotLearned(pa.ID, b.wallet.Receiver.Preimage(hash), "its node is silent")
+	if err := b.wallet.Receiver.Cancel(hash); err != nil {
+		t.Fatal(err)
+	}
+	b.Node.SetAway(false)
+	b.rounds(3)
+	b.WantState(pa.ID, paidaction.Failed)
+	b.wantSats(100_000)
+	b.wantSound()
+}

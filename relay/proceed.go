@@ -300,13 +300,10 @@ func isSame(ctx context.Context, node paidaction.SendingNode, attempt db.RelayAt
 	return key == attempt.NodeKey, nil
 }
 
-// errLost says that a node has forgotten a payment. Other payments can go on there.
-var errLost = errors.New("nothing follows from what the node says")
-
 // lost counts that what the node of a claim says is no word of its payment.
 func (r *Relay) lost(attempt db.RelayAttempt, format string, args ...any) error {
 	r.Metrics.lost.WithLabelValues(attempt.Node).Inc()
-	return fmt.Errorf("%w: %w", errLost, fmt.Errorf(format, args...))
+	return fmt.Errorf("%w: %w", paidaction.ErrLost, fmt.Errorf(format, args...))
 }
 
 // outcomeOf is what it means that a node shows the preimage. The cost is known once no part is under way any more.

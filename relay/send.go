@@ -269,7 +269,7 @@ func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
 		return ThePayment
 	case stopping, errors.Is(cause, errElsewhere), errors.Is(cause, errSilent), errors.Is(cause, errTooLate), errors.Is(cause, errBehind): // passes soon; happens at each block
 		return Nobody
-	case errors.Is(cause, errLost): // one payment that waits for somebody would have the node rest again and again
+	case errors.Is(cause, paidaction.ErrLost): // one payment that waits for somebody would have the node rest again and again
 		return Nobody
 	}
 	return TheNode
