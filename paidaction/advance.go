@@ -190,7 +190,7 @@ func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error, found 
 		e.fault(ctx, pa.ID, cause)
 		refusal = Errorf(CodeInternal, "This could not be done. Your payment goes back to you.")
 	}
-	moved, err := e.move(ctx, pa.ID, step, finding{fact: PerformRefused, failure: refusal, driven: found.driven})
+	moved, err := e.move(ctx, pa.ID, step, finding{fact: PerformRefused, failure: refusal, driven: found.driven, asked: found.asked})
 	if err != nil {
 		return Owing, err
 	}
@@ -239,7 +239,7 @@ func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (
 		if State(row.State) != step.From {
 			return nil
 		}
-		if ok, err := e.stillTrue(ctx, q, row, step); err != nil || !ok {
+		if ok, err := e.stillTrue(ctx, q, row, step, found); err != nil || !ok {
 			return err
 		}
 		now := e.now()
@@ -331,12 +331,23 @@ func (e *Engine) storeCalls(ctx context.Context, pg pgx.Tx, step Step, driven bo
 }
 
 // stillTrue checks again, under the row's lock, what a step depends on in the database itself.
-func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction, step Step) (bool, error) {
-	if step.When == GivenUp || step.To == Canceling && (step.From == PendingHeld || step.From == Held) {
+func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction, step Step, found finding) (bool, error) {
+	givesBack := step.When == GivenUp || step.To == Canceling && (step.From == PendingHeld || step.From == Held)
+	if givesBack {
 		// After a restore or a fail-over the row may be older than what was done: the payment may be taken, or sent on
 		// to its receiver, and it cannot be given back any more. Going forward finds that out.
 		if err := e.MayBegin(); err != nil {
 			return false, Errorf(CodeTryAgain, "No payment is given back while we check our books. Nothing was changed. Try again later.").Because(err)
+		}
+	}
+	if givesBack || step.Flow == FlowWrapped && step.From == PendingHeld && step.When == InvoiceIsGone {
+		// Whoever stood still since the nodes were asked, and sentOn, may not even have heard of that.
+		accepted, err := q.AcceptedSince(ctx, found.asked)
+		if err != nil {
+			return false, fmt.Errorf("ask whether the database was restored: %w", err)
+		}
+		if accepted {
+			return false, Errorf(CodeTryAgain, "We have checked our books meanwhile. Nothing was changed. Try again.")
 		}
 	}
 	switch {

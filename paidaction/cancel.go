@@ -9,6 +9,7 @@ import "context"
 // Errors: NOT_FOUND where the action is not the caller's, NOT_CANCELABLE where the payment has gone too far.
 func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
 	ctx = About(ctx, id)
+	asked := e.now()
 	pa, err := e.Get(ctx, c, id)
 	if err != nil {
 		return nil, err
@@ -20,7 +21,7 @@ func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, e
 			return nil, notCancelable()
 		}
 		reason := Errorf(CodeCanceled, "You cancelled the payment.")
-		if _, err := e.move(ctx, id, step, finding{fact: CancelRequested, failure: reason}); err != nil {
+		if _, err := e.move(ctx, id, step, finding{fact: CancelRequested, failure: reason, asked: asked}); err != nil {
 			return nil, forCaller(err)
 		}
 	} else if pa.State != Canceling && pa.State != Failed {

@@ -24,6 +24,7 @@ var ErrNotGivenUp = errors.New("only what a node that has lost its data will nev
 // ErrNotGivenUp where it cannot be given up; ErrNoAction is wrapped where there is no such action; TRY_AGAIN while the
 // database is in doubt.
 func (e *Engine) GiveUp(ctx context.Context, id int64, reason string) error {
+	asked := e.now()
 	pa, err := e.get(ctx, id)
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func (e *Engine) GiveUp(ctx context.Context, id int64, reason string) error {
 	case sent:
 		return fmt.Errorf("%w: a node pays the receiver of action %d", ErrNotGivenUp, id)
 	}
-	moved, err := e.move(ctx, id, step, finding{fact: GivenUp, failure: Errorf(CodeInternal, "%s", reason)})
+	moved, err := e.move(ctx, id, step, finding{fact: GivenUp, failure: Errorf(CodeInternal, "%s", reason), asked: asked})
 	if err == nil && !moved {
 		err = fmt.Errorf("%w: action %d has moved on", ErrNotGivenUp, id)
 	}

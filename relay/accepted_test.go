@@ -1,8 +1,12 @@
 package relay_test
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
@@ -204,4 +208,53 @@ func TestAFailedWithdrawalIsRefundedThoughItsInvoiceIsPaidByAnother(t *testing.T
 	b.wantSats(149_000) // a fee of one
 	b.wantPaidOut(inv.Hash, 50_000)
 	b.wantSound()
+}
+
+// after does something once, right after the first query that begins so.
+type after struct {
+	query string
+	what  func()
+	now   bool
+}
+
+func (s *after) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	s.now = strings.HasPrefix(q.SQL, s.query)
+	return ctx
+}
+
+func (s *after) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {
+	if what := s.what; s.now && what != nil {
+		s.what = nil
+		what()
+	}
+}
+
+// Spec 05.16g: whoever cancels stands still between the question whether it was sent on and the lock of the row.
+// Meanwhile it is, and a database that has forgotten it is restored and accepted: what was found out before is no word
+// of that one.
+func TestWhoStoodStillWhileADatabaseWasRestoredCancelsNothing(t *testing.T) {
+	b := setup(t, "one", "two")
+	b.wallet.Ask.Act = simnode.Holds
+	b.Node.SetSendable(0)
+	pa := b.zap()
+	restore := pgtest.Backup(t, b.Pool)
+	s := &after{query: "-- name: BegunBeforeAccepted"}
+	usual := b.Engine.Relay
+	pool := b.traced(s)
+	b.Engine.Relay = b.NewRelay(func(c *relay.Config) { c.Pool = pool })
+	s.what = func() {
+		b.Engine.Relay = usual
+		b.pay(pa)
+		stop := b.Run(b.Relay)
+		b.awaitHeld(pa)
+		stop()
+		restore()
+		b.accept()
+	}
+	_, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), pa.ID)
+	b.WantRefusal(err, paidaction.CodeTryAgain)
+	b.WantState(pa.ID, paidaction.PendingHeld)
+	b.settle(pa)
+	b.Advance(pa.ID)
+	b.wantPaidOnce(pa)
 }

@@ -239,6 +239,11 @@ WHERE p.id = $1 AND a.outcome = 'FAILED' AND (p.requeued_at IS NULL OR a.ended_a
 SELECT EXISTS (SELECT FROM timeline t JOIN paid_action a ON a.created_at < t.accepted_at
     WHERE a.id = @action_id AND t.accepted_at > t.met_at);
 
+-- name: AcceptedSince :one
+-- Whether an operator has accepted a doubted history of the database since a moment. What was found out before may be
+-- about what this one has forgotten.
+SELECT EXISTS (SELECT FROM timeline WHERE accepted_at > @moment::timestamptz AND accepted_at > met_at);
+
 -- name: RequeueRelay :exec
 -- Back to where any node may take it, or only the given one.
 UPDATE relay_payment SET stage = 'incoming', node = sqlc.narg(node), not_before = @not_before, changed_at = @at

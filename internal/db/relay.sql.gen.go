@@ -103,6 +103,19 @@ func (q *Queries) AcceptRelay(ctx context.Context, arg AcceptRelayParams) (int64
 	return result.RowsAffected(), nil
 }
 
+const acceptedSince = `-- name: AcceptedSince :one
+SELECT EXISTS (SELECT FROM timeline WHERE accepted_at > $1::timestamptz AND accepted_at > met_at)
+`
+
+// Whether an operator has accepted a doubted history of the database since a moment. What was found out before may be
+// about what this one has forgotten.
+func (q *Queries) AcceptedSince(ctx context.Context, moment time.Time) (bool, error) {
+	row := q.db.QueryRow(ctx, acceptedSince, moment)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const attempts = `-- name: Attempts :many
 SELECT id, payment_id, node, node_key, fence, claimed_at, send_until, earlier, seen, outcome, reason, ended_at FROM relay_attempt WHERE payment_id = $1 ORDER BY id
 `
