@@ -12,9 +12,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// lostFor is how long after the end of its invoice a payment can certainly not arrive any more that a node may have
-// sent: LND locks none for more than 2,016 blocks (max-cltv-expiry), which is two weeks, and slow blocks are allowed
-// for.
+// lostFor is how long after the end of its invoice no node that has its data holds a payment any more: LND locks none for
+// more than 2,016 blocks (max-cltv-expiry), which is two weeks, and slow blocks are allowed for. A node that has lost its
+// data does not take back what it offered its peers: whether that is spent on the chain only the operator can see
+// (docs/operations.md).
 const lostFor = 21 * 24 * time.Hour
 
 // What stands against giving up a payment of which no node will say what became of it.
@@ -26,9 +27,9 @@ var (
 )
 
 // GiveUp implements paidaction.Relay. That a node does not know a payment proves nothing, so this is for an operator to
-// decide, who knows that the node's data are gone for good. Nothing that can still arrive is given up: neither while
-// the payer's payment is held, which outlasts the receiver's by 80 blocks (spec 03 §3.2), nor, where no payer's payment
-// tells, for three weeks.
+// decide, who knows that the node's data are gone for good, and what it offered its peers is spent. Nothing else that
+// can still arrive is given up: neither while the payer's payment is held, which outlasts the receiver's by 80 blocks
+// (spec 03 §3.2), nor, where no payer's payment tells, for three weeks.
 func (r *Relay) GiveUp(ctx context.Context, action int64, reason string) error {
 	q := db.New(r.Pool)
 	row, err := q.GetRelay(ctx, action)
@@ -36,7 +37,10 @@ func (r *Relay) GiveUp(ctx context.Context, action int64, reason string) error {
 		return fmt.Errorf("read the outgoing payment of action %d: %w", action, err)
 	}
 	stage := paidaction.Stage(row.Stage)
-	if row.InsideID != nil || row.Node == nil || (stage != paidaction.StageInWork && stage != paidaction.StageIncoming) {
+	switch {
+	case stage != paidaction.StageInWork && stage != paidaction.StageIncoming:
+		return fmt.Errorf("%w: its payment is %s", errGoesOn, row.Stage)
+	case row.InsideID != nil || row.Node == nil:
 		return fmt.Errorf("%w: its payment is %s, and no node was given it", errGoesOn, row.Stage)
 	}
 	var open *db.RelayAttempt // as it is before the nodes are asked: what they say is no word of a later claim
