@@ -40,7 +40,9 @@ func (r *Relay) GiveUp(ctx context.Context, action int64, reason string) error {
 	switch {
 	case stage != paidaction.StageInWork && stage != paidaction.StageIncoming:
 		return fmt.Errorf("%w: its payment is %s", errGoesOn, row.Stage)
-	case row.InsideID != nil || row.Node == nil:
+	case row.InsideID != nil:
+		return fmt.Errorf("%w: it ends with action %d, whose invoice it pays", errGoesOn, *row.InsideID)
+	case row.Node == nil:
 		return fmt.Errorf("%w: its payment is %s, and no node was given it", errGoesOn, row.Stage)
 	}
 	var open *db.RelayAttempt // as it is before the nodes are asked: what they say is no word of a later claim

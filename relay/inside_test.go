@@ -3,6 +3,7 @@ package relay_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
@@ -188,4 +189,26 @@ func TestWhatIsBeingGivenUpIsNotPaidInside(t *testing.T) {
 	i.WantRefusal(err, paidaction.CodeDuplicate)
 	i.WantState(i.post.ID, paidaction.Canceling)
 	i.wantSats(1_000_000)
+}
+
+// The node whose invoice was to be paid inside has lost its data, and will never say that it is cancelled. Once that is
+// given up, the withdrawal fails too.
+func TestWhatWasToBePaidInsideIsGivenUp(t *testing.T) {
+	i := inside(t)
+	pa := i.withdraw(i.post.Invoice.Bolt11)
+	i.Node.Wipe()
+	i.Clock.Advance(time.Hour)
+	i.rounds(2)
+	i.WantState(i.post.ID, paidaction.Canceling)
+	i.wantNotGivenUp(pa.ID, "it ends with the post")
+	if err := i.Engine.GiveUp(i.Ctx, i.post.ID, theDiskIsGone); err != nil {
+		t.Fatal(err)
+	}
+	i.rounds(2)
+	i.WantState(i.post.ID, paidaction.Failed)
+	if got := i.WantState(pa.ID, paidaction.Failed); got.Failure.Message != "This invoice can no longer be paid. You get the money back." {
+		t.Errorf("its payer is told %+v", got.Failure)
+	}
+	i.wantSats(1_000_000)
+	i.wantSound()
 }

@@ -589,5 +589,9 @@ func (r *Relay) lookInside(ctx context.Context, row db.RelayPayment) (paidaction
 	if !paidaction.State(other.PaidAction.State).Terminal() {
 		return paidaction.Outcome{}, nil
 	}
-	return r.giveUp(ctx, row, paidaction.StageInWork, paidaction.Errorf(paidaction.CodePaymentFailed, "This invoice was paid by somebody else. You get the money back."), r.Monotonic())
+	refusal := paidaction.Errorf(paidaction.CodePaymentFailed, "This invoice was paid by somebody else. You get the money back.")
+	if paidaction.State(other.PaidAction.State) != paidaction.Paid { // an operator has given it up
+		refusal = paidaction.Errorf(paidaction.CodePaymentFailed, "This invoice can no longer be paid. You get the money back.")
+	}
+	return r.giveUp(ctx, row, paidaction.StageInWork, refusal, r.Monotonic())
 }
