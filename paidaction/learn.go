@@ -14,10 +14,9 @@ import (
 var ErrNotLearned = errors.New("only the preimage of a payment that a node was given, and can tell nothing about, is taken from an operator")
 
 // Learn goes on with an outgoing payment whose node has lost its data by the preimage that its receiver has shown:
-// whoever gives a preimage away counts as paid (BOLT 4). If the payer's payment of a forward is still held, it is taken.
-// So that this is not too late, a forward goes on also while its node only does not answer. A withdrawal can wait for
-// its node, which may say that the payment has failed: the receiver has had the preimage from the beginning. It moves the
-// action to FORWARDED; what the payment has cost is written off (WriteOff), unless the node says it after all.
+// whoever gives a preimage away counts as paid (BOLT 4). A node that is only silent may yet say that the payment has
+// failed: the receiver has had the preimage from the beginning. If the payer's payment of a forward is still held, it
+// is taken. The action moves to FORWARDED; what the payment has cost is written off (WriteOff).
 //
 // ErrNotLearned where it changes nothing; ErrNoAction is wrapped where there is no such action.
 func (e *Engine) Learn(ctx context.Context, id int64, p Preimage) error {
@@ -45,7 +44,7 @@ func (e *Engine) Learn(ctx context.Context, id int64, p Preimage) error {
 	switch _, err := e.Relay.Proceed(ctx, id); {
 	case err == nil:
 		return fmt.Errorf("%w: node %s knows the payment of action %d, or may still be given it: it goes on by itself", ErrNotLearned, *row.Node, id)
-	case pa.Flow == FlowOutgoing && !errors.Is(err, ErrLost):
+	case !errors.Is(err, ErrLost):
 		return fmt.Errorf("%w: node %s may still tell what became of the payment of action %d: %w", ErrNotLearned, *row.Node, id, err)
 	}
 	if err := e.claimAgain(ctx, row); err != nil {
@@ -72,8 +71,12 @@ func (e *Engine) claimAgain(ctx context.Context, row db.RelayPayment) error {
 		if c.Node != *row.Node {
 			continue
 		}
-		if _, err := q.LeaveRelay(ctx, db.LeaveRelayParams{ID: row.ID, FromStage: row.Stage, Node: c.Node, NodeKey: c.NodeKey, At: e.now()}); err != nil {
+		n, err := q.LeaveRelay(ctx, db.LeaveRelayParams{ID: row.ID, FromStage: row.Stage, Node: c.Node, NodeKey: c.NodeKey, At: e.now()})
+		if err != nil {
 			return fmt.Errorf("leave the payment to node %s: %w", c.Node, err)
+		}
+		if n == 0 {
+			return fmt.Errorf("%w: the payment of action %d has moved on", ErrNotLearned, row.ActionID)
 		}
 		return nil
 	}

@@ -18,12 +18,12 @@ type Relay interface {
 	// Proceed moves an outgoing payment on as far as it can without waiting, and returns what is known of it. It may be
 	// called at any time, any number of times.
 	Proceed(ctx context.Context, action int64) (Outcome, error)
-	// Forgotten reports whether a node has the payment of an action in PENDING_HELD, that is, one that it was given before
-	// the database was restored, or failed over, to a moment before that. It asks no node where nothing was forgotten. An
-	// error says that not every node has answered that could have it.
+	// Forgotten reports whether a node has the payment of an action in PENDING_HELD, that is, one that it was given
+	// before the database was restored, or failed over, to a moment before that. It asks no node where nothing was
+	// forgotten. An error says that not every node has answered that could have it.
 	Forgotten(ctx context.Context, action int64, h Hash) (bool, error)
-	// GiveUp gives up for good what a node was given that has lost its data, and tells the payer the reason. An error says
-	// why it may still arrive, or may be known to a node.
+	// GiveUp gives up for good what a node was given that has lost its data, and tells the payer the reason. An error
+	// says why it may still arrive, or may be known to a node.
 	GiveUp(ctx context.Context, action int64, reason string) error
 	// Wake tells this process's sender that there is a payment to send, so that it need not wait for its next look.
 	Wake()

@@ -12,10 +12,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// lostFor is how long after the end of its invoice no node that has its data holds a payment any more: LND locks none for
-// more than 2,016 blocks (max-cltv-expiry), which is two weeks, and slow blocks are allowed for. A node that has lost its
-// data does not take back what it offered its peers: whether that is spent on the chain only the operator can see
-// (docs/operations.md).
+// lostFor is how long after the end of its invoice no node that has its data holds a payment any more: LND locks none
+// for more than 2,016 blocks (max-cltv-expiry), which is two weeks, and slow blocks are allowed for. A node that has
+// lost its data does not take back what it offered its peers: whether that is spent on the chain only the operator can
+// see (docs/operations.md).
 const lostFor = 21 * 24 * time.Hour
 
 // What stands against giving up a payment of which no node will say what became of it.

@@ -20,51 +20,43 @@ func (b *bundle) wantNotLearned(id int64, p paidaction.Preimage, why string) {
 	b.WantState(id, before)
 }
 
-// Spec 05.16e: the node that paid has lost its data, or is silent, and the payer's payment is still held. The receiver
+// Spec 05.16e: the node that paid has lost its data, and the payer's payment is still held. The receiver
 // shows an operator the preimage, which proves that they have the money: it is taken before its blocks run out.
 func TestAReceiversPreimageBringsAForwardOn(t *testing.T) {
-	for name, lose := range map[string]func(*simnode.Node){"wiped": (*simnode.Node).Wipe, "silent": func(n *simnode.Node) { n.SetAway(true) }} {
-		t.Run(name, func(t *testing.T) {
-			b := setup(t, "one", "two")
-			b.Node.SetSendable(0)
-			b.wallet.Ask.Act = simnode.Holds
-			pa := b.zap()
-			b.pay(pa)
-			preimage := b.wallet.Receiver.Preimage(pa.Invoice.Hash)
-			b.wantNotLearned(pa.ID, preimage, "no node was given it")
-			stop := b.Run(b.Relay)
-			b.awaitHeld(pa)
-			b.awaitShown()
-			stop()
-			b.settle(pa)
-			lose(b.Nodes[1])
-			b.Clock.Advance(over)
-			b.wantNotLearned(pa.ID, paidaction.Preimage{1}, "it is another preimage")
-			if err := b.Engine.Learn(b.Ctx, pa.ID, preimage); err != nil {
-				t.Fatal(err)
-			}
-			b.WantState(pa.ID, paidaction.Forwarded)
-			b.wantNotLearned(pa.ID, preimage, "once more")
-			b.rounds(2)
-			b.WantState(pa.ID, paidaction.Paid)
-			b.wantOuter(pa, paidaction.InvoiceSettled)
-			b.wantReceived(pa, 70_000)
-			b.AwaitStage(pa.ID, "pending_confirmation")
-			if name == "silent" { // it says what it cost
-				b.Nodes[1].SetAway(false)
-				b.rounds(1)
-				b.AwaitStage(pa.ID, "completed")
-				b.wantSound()
-				return
-			}
-			if err := b.Engine.WriteOff(b.Ctx, pa.ID, "the disk is gone"); err != nil {
-				t.Fatal(err)
-			}
-			b.AwaitStage(pa.ID, "completed")
-			b.WantBalance(ledger.RoutingSats, 0)
-			b.wantLoss(pa.ID, 3_000)
-		})
+	b := setup(t, "one", "two")
+	b.Node.SetSendable(0)
+	b.wallet.Ask.Act = simnode.Holds
+	pa := b.zap()
+	b.pay(pa)
+	preimage := b.wallet.Receiver.Preimage(pa.Invoice.Hash)
+	b.wantNotLearned(pa.ID, preimage, "no node was given it")
+	stop := b.Run(b.Relay)
+	b.awaitHeld(pa)
+	b.awaitShown()
+	stop()
+	b.settle(pa)
+	b.Clock.Advance(over)
+	b.Nodes[1].SetAway(true)
+	b.wantNotLearned(pa.ID, preimage, "its node is silent")
+	b.Nodes[1].SetAway(false)
+	b.Nodes[1].Wipe()
+	b.wantNotLearned(pa.ID, paidaction.Preimage{1}, "it is another preimage")
+	if err := b.Engine.Learn(b.Ctx, pa.ID, preimage); err != nil {
+		t.Fatal(err)
 	}
+	b.WantState(pa.ID, paidaction.Forwarded)
+	b.wantNotLearned(pa.ID, preimage, "once more")
+	b.rounds(2)
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantOuter(pa, paidaction.InvoiceSettled)
+	b.wantReceived(pa, 70_000)
+	b.AwaitStage(pa.ID, "pending_confirmation")
+	if err := b.Engine.WriteOff(b.Ctx, pa.ID, "the disk is gone"); err != nil {
+		t.Fatal(err)
+	}
+	b.AwaitStage(pa.ID, "completed")
+	b.WantBalance(ledger.RoutingSats, 0)
+	b.wantLoss(pa.ID, 3_000)
 }
 
 // The same of a withdrawal, also of one that waits for the only node that may have it.

@@ -48,8 +48,8 @@ func preimageOf(row db.RelayPayment) *paidaction.Preimage {
 	return &p
 }
 
-// givenUp is what it means that a payment was given up: it has failed, unless a node has it. Then an operator had put it
-// back into the pipeline, and the database has forgotten that, so it is put back once more.
+// givenUp is what it means that a payment was given up: it has failed, unless a node has it. Then an operator had put
+// it back into the pipeline, and the database has forgotten that, so it is put back once more.
 func (r *Relay) givenUp(ctx context.Context, row db.RelayPayment) (paidaction.Outcome, error) {
 	if row.InsideID != nil { // was for no node
 		return failureOf(row), nil
@@ -84,8 +84,9 @@ func hashOf(row db.RelayPayment) (h paidaction.Hash) {
 func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Outcome, error) {
 	if row.Node != nil {
 		// This node may have been given the payment under a claim whose end nobody saw. Only this node may try again,
-		// and the payment cannot be given up until its invoice has certainly expired there. If the node has it after all,
-		// it goes on there, also where the node could be given nothing now: it may lack the very money that it has sent.
+		// and the payment cannot be given up until its invoice has certainly expired there. If the node has it after
+		// all, it goes on there, also where the node could be given nothing now: it may lack the very money that it has
+		// sent.
 		has, never, err := r.atItsNode(ctx, row)
 		if err == nil && has {
 			return paidaction.Outcome{}, r.leaveTo(ctx, row, paidaction.StageIncoming, nil, "", "", *row.Node)
@@ -332,11 +333,11 @@ func (r *Relay) sendOver(ctx context.Context, node paidaction.SendingNode, attem
 	return clock.After(end), clock, nil
 }
 
-// notFound is what it means that the node of a claim did not know the payment when nothing could be sent under the claim
-// any more; clock is the node's clock a moment before. The same node may be given it again, since it refuses a payment
-// that it has. Once the invoice has expired, the node refuses it in any case, so it was never sent. A node that has shown
-// the payment before, under this claim or an earlier one, or has another key now, has lost its data, and its word never
-// counts.
+// notFound is what it means that the node of a claim did not know the payment when nothing could be sent under the
+// claim any more; clock is the node's clock a moment before. The same node may be given it again, since it refuses a
+// payment that it has. Once the invoice has expired, the node refuses it in any case, so it was never sent. A node that
+// has shown the payment before, under this claim or an earlier one, or has another key now, has lost its data, and its
+// word never counts.
 func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment, attempt db.RelayAttempt, clock time.Time) (paidaction.Outcome, error) {
 	if attempt.Seen {
 		return paidaction.Outcome{}, r.lost(attempt, "%w, though it was given it: was node %s wiped or restored?", paidaction.ErrPaymentNotFound, attempt.Node)

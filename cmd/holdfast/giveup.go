@@ -56,24 +56,29 @@ func (c actionsGiveUp) Run(ctx context.Context, e *environment) error {
 			}
 		}
 		givenUp, left := []int64{}, []leftOpen{}
-		for _, id := range ids {
+		var failed error
+		for i := 0; i < len(ids) && failed == nil; i++ {
+			id := ids[i]
 			err := s.engine.GiveUp(ctx, id, c.Reason)
 			switch _, refused := paidaction.AsRefusal(err); {
 			case err == nil:
 				givenUp = append(givenUp, id)
 			case refused, errors.Is(err, paidaction.ErrNotGivenUp), errors.Is(err, paidaction.ErrNoAction):
 				left = append(left, leftOpen{ID: id, Why: plain(noSuchAction(id, err))})
-			default:
-				return err
+			default: // what was given up so far is told all the same
+				failed = fmt.Errorf("give up action %d: %w", id, err)
 			}
 		}
 		err = e.print(map[string]any{"given_up": givenUp, "left": left}, func(t *table) {
-			t.row(fmt.Sprintf("%d actions have failed, and their payers are told so; %d stay as they are.", len(givenUp), len(left)))
+			t.row(fmt.Sprintf("%d actions were given up, and their payers are told so; %d stay as they are.", len(givenUp), len(left)))
 			for _, l := range left {
 				t.row(l.ID, l.Why)
 			}
 		})
-		if err == nil && len(left) > 0 {
+		switch {
+		case failed != nil:
+			return failed
+		case err == nil && len(left) > 0:
 			return exitCode(exitFound)
 		}
 		return err
