@@ -258,3 +258,24 @@ func TestWhoStoodStillWhileADatabaseWasRestoredCancelsNothing(t *testing.T) {
 	b.Advance(pa.ID)
 	b.wantPaidOnce(pa)
 }
+
+// The same where a payment is given up: it was sent since the nodes were asked, and the database that is there now has
+// forgotten that.
+func TestWhoStoodStillWhileADatabaseWasRestoredGivesNothingUp(t *testing.T) {
+	b := setup(t).rich(100)
+	b.Node.SetSendable(0)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Holds, Expiry: 7 * 24 * time.Hour})
+	pa := b.withdraw(inv.Bolt11)
+	restore := pgtest.Backup(t, b.Pool)
+	b.Clock.Advance(time.Hour)
+	b.Node.After(simnode.MethodTrack, func(paidaction.Hash) { // whoever gives it up has asked every node
+		b.Node.SetSendable(1_000_000_000)
+		b.sendAndDie("one", inv.Hash)
+		restore()
+		b.accept()
+	})
+	if out, err := b.NewRelay().Proceed(b.Ctx, pa.ID); out.Failure != nil || err == nil {
+		t.Errorf("%+v, %v", out, err)
+	}
+	b.wantTaken(pa, inv.Hash)
+}

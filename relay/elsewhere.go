@@ -27,6 +27,7 @@ type possession struct {
 	paid     bool      // that node knows its preimage
 	answered int       // how many nodes did answer
 	asked    time.Time // a moment before they were asked, by Monotonic
+	at       time.Time // the same moment, by the clock of what is stored
 }
 
 // errSilent says that the database may lack claims, and that nobody knows yet whether a node has the payment.
@@ -38,7 +39,7 @@ var errSilent = errors.New("the database may lack claims, and a node that could 
 // came before whoever holds such a claim must have sent: it returns errSilent, unless a node that did answer has the
 // payment. What began before a history of the database was accepted may lack one for good.
 func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (has possession, err error) {
-	has.asked = r.Monotonic()
+	has.asked, has.at = r.Monotonic(), r.now()
 	limited, cancel := context.WithTimeout(ctx, askOthers)
 	defer cancel()
 	names := slices.DeleteFunc(slices.Clone(r.Nodes.Names()), func(n string) bool { return n == but })
@@ -113,6 +114,22 @@ func (r *Relay) forgotten(ctx context.Context, row db.RelayPayment) (has possess
 func (r *Relay) mayLack(asked time.Time) bool {
 	since, _ := r.Doubted()
 	return asked.Sub(since) < r.Settings.SendWindow+r.Settings.Grace+askOthers
+}
+
+// counts is nil if what nodes said is about all that this database may have forgotten: no copy has taken over since
+// they were asked, nor has a history been accepted since. Whoever stood still through both may have heard of neither.
+func (r *Relay) counts(ctx context.Context, q *db.Queries, has possession) error {
+	if r.mayLack(has.asked) {
+		return errSilent
+	}
+	accepted, err := q.AcceptedSince(ctx, has.at)
+	if err != nil {
+		return fmt.Errorf("ask whether the database was restored: %w", err)
+	}
+	if accepted {
+		return errSilent
+	}
+	return nil
 }
 
 // leave ends a claim under which nothing was sent, in favour of the node that has the payment. If an earlier claim may

@@ -80,8 +80,9 @@ func (r *Relay) GiveUp(ctx context.Context, action int64, reason string) error {
 			return err
 		case !ended:
 			return errMovedOn
-		case r.mayLack(has.asked):
-			return errSilent
+		}
+		if err := r.counts(ctx, q, has); err != nil {
+			return err
 		}
 		n, err := q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: row.Stage, FailureCode: new(string(refusal.Code)), FailureMessage: &refusal.Message, At: now})
 		if err == nil && n == 0 {

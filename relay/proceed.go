@@ -117,7 +117,7 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 	case has.answered == 0:
 		return paidaction.Outcome{}, errAway(errors.New("no node can say whether it has the payment"))
 	}
-	return r.giveUp(ctx, row, paidaction.StageIncoming, refusal, has.asked)
+	return r.giveUp(ctx, row, paidaction.StageIncoming, refusal, has)
 }
 
 var heldTooLong = paidaction.Errorf(paidaction.CodeExpired, "The payment was held for too long. You get it back.")
@@ -188,15 +188,15 @@ func (r *Relay) passed(ctx context.Context, moment time.Time) (bool, error) {
 }
 
 // giveUp ends a payment for good, unless somebody was faster, or it was claimed and put back since it was read: then
-// the reason may have gone, and its node may have been given it. asked is a moment before the nodes were asked.
-func (r *Relay) giveUp(ctx context.Context, row db.RelayPayment, from paidaction.Stage, refusal *paidaction.Error, asked time.Time) (paidaction.Outcome, error) {
+// the reason may have gone, and its node may have been given it. has is what the nodes said.
+func (r *Relay) giveUp(ctx context.Context, row db.RelayPayment, from paidaction.Stage, refusal *paidaction.Error, has possession) (paidaction.Outcome, error) {
 	var n int64
 	err := r.inTx(ctx, func(q *db.Queries) error {
 		n = 0
 		if asRead, err := endClaim(ctx, q, row, nil, "", "", time.Time{}); err != nil || !asRead {
 			return err
 		}
-		err := r.stands(ctx, q, row, asked)
+		err := r.stands(ctx, q, row, has)
 		if err != nil {
 			return err
 		}
@@ -419,7 +419,7 @@ func (r *Relay) shownBefore(a db.RelayAttempt) error {
 // stands is nil if what the nodes said when they were asked still means that nobody has the payment, under the lock of
 // its row: no copy of the database has taken over since, which may lack a claim that was made meanwhile; and no node
 // turns out to have shown the payment, whatever became of a later claim.
-func (r *Relay) stands(ctx context.Context, q *db.Queries, row db.RelayPayment, asked time.Time) error {
+func (r *Relay) stands(ctx context.Context, q *db.Queries, row db.RelayPayment, has possession) error {
 	attempts, err := q.Attempts(ctx, row.ID)
 	if err != nil {
 		return fmt.Errorf("read the claims: %w", err)
@@ -429,10 +429,7 @@ func (r *Relay) stands(ctx context.Context, q *db.Queries, row db.RelayPayment, 
 			return err
 		}
 	}
-	if r.mayLack(asked) {
-		return errSilent
-	}
-	return nil
+	return r.counts(ctx, q, has)
 }
 
 // endClaim locks a payment and ends the claim on it, or finds that there is none and nothing has become of the payment
@@ -485,7 +482,7 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, attempt db.Relay
 		if ended, err := endClaim(ctx, q, row, &attempt, outcome, reason, now); err != nil || !ended {
 			return err
 		}
-		if err := r.stands(ctx, q, row, has.asked); err != nil {
+		if err := r.stands(ctx, q, row, has); err != nil {
 			return err
 		}
 		another, err := r.anotherNode(ctx, q, row, outcome, reason, expired)
@@ -594,5 +591,5 @@ func (r *Relay) lookInside(ctx context.Context, row db.RelayPayment) (paidaction
 	if paidaction.State(other.PaidAction.State) != paidaction.Paid { // an operator has given it up
 		refusal = paidaction.Errorf(paidaction.CodePaymentFailed, "This invoice can no longer be paid. You get the money back.")
 	}
-	return r.giveUp(ctx, row, paidaction.StageInWork, refusal, r.Monotonic())
+	return r.giveUp(ctx, row, paidaction.StageInWork, refusal, possession{asked: r.Monotonic(), at: r.now()})
 }
