@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/jackc/pgx/v5/pgxpool"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -36,16 +35,7 @@ func (c actionsGiveUp) Run(ctx context.Context, e *environment) error {
 	case !c.Yes:
 		return fmt.Errorf("%w: what is given up fails for good, even if the node's data comes back; add --yes to do it", errArguments)
 	}
-	e.config.Roles = nil
-	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {
-		s, err := newService(ctx, e, pool)
-		if err != nil {
-			return err
-		}
-		defer s.close()
-		if err := sameNodes(ctx, q, s.clients, c.Replaced); err != nil {
-			return err
-		}
+	return atKnownNodes(ctx, e, c.Replaced, func(s *service, q *db.Queries) (err error) {
 		ids := c.IDs
 		if c.Node != "" {
 			if _, err := s.nodes.Node(c.Node); err != nil {
@@ -87,11 +77,14 @@ func (c actionsGiveUp) Run(ctx context.Context, e *environment) error {
 
 // openAt are the open actions whose invoices a node has issued, or whose payments it was given.
 func openAt(ctx context.Context, q *db.Queries, node string) (ids []int64, err error) {
-	const page = 1000
-	for after := int64(0); ; after = ids[len(ids)-1] {
-		more, err := q.OpenAt(ctx, db.OpenAtParams{Node: node, After: after, Page: page})
-		ids = append(ids, more...)
-		if err != nil || len(more) < page {
+	after := db.OpenAtParams{Node: node, AfterDeadline: time.Unix(0, 0), Page: 1000}
+	for {
+		page, err := q.OpenAt(ctx, after)
+		for _, row := range page {
+			ids = append(ids, row.ID)
+			after.AfterDeadline, after.AfterID = *row.Deadline, row.ID
+		}
+		if err != nil || len(page) < int(after.Page) {
 			return ids, err
 		}
 	}

@@ -30,16 +30,7 @@ func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
 	if !c.Yes {
 		return fmt.Errorf("%w: what is written off is booked as lost for good, even if the node's data comes back; add --yes to do it", errArguments)
 	}
-	e.config.Roles = nil
-	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {
-		s, err := newService(ctx, e, pool)
-		if err != nil {
-			return err
-		}
-		defer s.close()
-		if err := sameNodes(ctx, q, s.clients, c.Replaced); err != nil {
-			return err
-		}
+	return atKnownNodes(ctx, e, c.Replaced, func(s *service, q *db.Queries) error {
 		if err := s.engine.WriteOff(ctx, c.ID, c.Reason); err != nil {
 			return noSuchAction(c.ID, err)
 		}
@@ -56,6 +47,23 @@ func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
 		return e.print(map[string]int64{"written_off": c.ID, "lost_msat": lost}, func(t *table) {
 			t.row(fmt.Sprintf("Action %d is %s; %d msat are booked as lost.", c.ID, whole.State, lost))
 		})
+	})
+}
+
+// atKnownNodes runs do with the nodes of the settings, apart from the running service, if each of them is the one known
+// under its name, or was replaced.
+func atKnownNodes(ctx context.Context, e *environment, replaced []string, do func(*service, *db.Queries) error) error {
+	e.config.Roles = nil
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {
+		s, err := newService(ctx, e, pool)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		if err := sameNodes(ctx, q, s.clients, replaced); err != nil {
+			return err
+		}
+		return do(s, q)
 	})
 }
 

@@ -242,10 +242,12 @@ WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND (deadline, id) > (@after_d
 ORDER BY deadline, id LIMIT @page;
 
 -- name: OpenAt :many
--- The open actions whose invoices a node has issued, or whose payments it was given, in pages.
-SELECT paid_action.id FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id LEFT JOIN relay_payment ON relay_payment.action_id = paid_action.id
-WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND (invoice.node = @node OR relay_payment.node = @node) AND paid_action.id > @after::bigint
-ORDER BY paid_action.id LIMIT @page;
+-- The open actions whose invoices a node has issued, or whose payments it was given, in pages: by the index of
+-- open actions, since by their numbers all that there ever were would be read.
+SELECT paid_action.id, paid_action.deadline FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id LEFT JOIN relay_payment ON relay_payment.action_id = paid_action.id
+WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND (paid_action.deadline, paid_action.id) > (@after_deadline::timestamptz, @after_id::bigint)
+    AND (invoice.node = @node OR relay_payment.node = @node)
+ORDER BY paid_action.deadline, paid_action.id LIMIT @page;
 
 -- name: OverdueActions :many
 SELECT id, deadline FROM paid_action

@@ -1098,31 +1098,44 @@ func (q *Queries) OpenActions(ctx context.Context, arg OpenActionsParams) ([]Ope
 }
 
 const openAt = `-- name: OpenAt :many
-SELECT paid_action.id FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id LEFT JOIN relay_payment ON relay_payment.action_id = paid_action.id
-WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND (invoice.node = $1 OR relay_payment.node = $1) AND paid_action.id > $2::bigint
-ORDER BY paid_action.id LIMIT $3
+SELECT paid_action.id, paid_action.deadline FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id LEFT JOIN relay_payment ON relay_payment.action_id = paid_action.id
+WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND (paid_action.deadline, paid_action.id) > ($1::timestamptz, $2::bigint)
+    AND (invoice.node = $3 OR relay_payment.node = $3)
+ORDER BY paid_action.deadline, paid_action.id LIMIT $4
 `
 
 type OpenAtParams struct {
-	Node  string
-	After int64
-	Page  int32
+	AfterDeadline time.Time
+	AfterID       int64
+	Node          string
+	Page          int32
 }
 
-// The open actions whose invoices a node has issued, or whose payments it was given, in pages.
-func (q *Queries) OpenAt(ctx context.Context, arg OpenAtParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, openAt, arg.Node, arg.After, arg.Page)
+type OpenAtRow struct {
+	ID       int64
+	Deadline *time.Time
+}
+
+// The open actions whose invoices a node has issued, or whose payments it was given, in pages: by the index of
+// open actions, since by their numbers all that there ever were would be read.
+func (q *Queries) OpenAt(ctx context.Context, arg OpenAtParams) ([]OpenAtRow, error) {
+	rows, err := q.db.Query(ctx, openAt,
+		arg.AfterDeadline,
+		arg.AfterID,
+		arg.Node,
+		arg.Page,
+	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []OpenAtRow
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var i OpenAtRow
+		if err := rows.Scan(&i.ID, &i.Deadline); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -248,9 +248,9 @@ func (m *model) received(a *attempt) (msat int64, paid bool) {
 		// expires.
 		unheard := inv.State == paidaction.InvoiceOpen && (a.state == "FAILED" || a.state == "RETRYING") && inv.Created.After(a.givenUp)
 		_, lost := m.world.lostInvoice(a.hash, a.node) // it may be as it was long ago
-		// An action that hangs on a node which has lost its data keeps its payer's payment until the blocks run out;
+		// A forward that hangs on a node which has lost its data keeps its payer's payment until the blocks run out;
 		// checkLost says which may hang.
-		hangs := m.world.loss != nil && !paidaction.State(a.state).Terminal()
+		hangs := m.world.loss != nil && a.state == "FORWARDING" && inv.State == paidaction.InvoiceAccepted
 		if !lost && !hangs && (inv.State == paidaction.InvoiceAccepted || inv.State == paidaction.InvoiceOpen && !unheard) {
 			m.world.violate("model", "the invoice of action %d is still %s", a.id, inv.State)
 		}
