@@ -65,7 +65,9 @@ func (k *keeper) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		for batch := range slices.Chunk(k.due(), touchBatch) {
-			_ = k.touch(batch) // counted; the leases are due again soon
+			ctx, cancel := k.locker.call()
+			_ = k.touch(ctx, batch) // counted; the leases are due again soon
+			cancel()
 		}
 		k.mu.Lock()
 		k.next = time.Time{}
@@ -121,9 +123,9 @@ func (s *Lease) interval() time.Duration {
 	return s.ttl / 3
 }
 
-// touch touches leases now. The caller has put a token into touching of each, and touch takes it out: of two touches at
-// once nobody could say which of their answers holds.
-func (k *keeper) touch(leases []*Lease) error {
+// touch touches leases now; ctx ends when the store has had its time to answer. The caller has put a token into
+// touching of each, and touch takes it out: of two touches at once nobody could say which of their answers holds.
+func (k *keeper) touch(ctx context.Context, leases []*Lease) error {
 	l := k.locker
 	asked := time.Now()
 	touches := make([]Touch, len(leases))
@@ -131,8 +133,6 @@ func (k *keeper) touch(leases []*Lease) error {
 		touches[i] = s.ask(asked)
 		defer func() { <-s.touching }()
 	}
-	ctx, cancel := l.call()
-	defer cancel()
 	valid, err := l.store.Touch(ctx, touches)
 	for i, s := range leases {
 		left, ok := valid[s.ticket.ID]

@@ -77,17 +77,24 @@ func (s *Lease) Touch(ctx context.Context, ttl time.Duration) error {
 	if err := (Options{TTL: ttl}).check(); err != nil {
 		return err
 	}
+	l := s.locker
+	call, cancel := l.call() // begins here: the touch that is under way may be one that the store does not answer
 	select {
 	case s.touching <- struct{}{}:
 	case <-ctx.Done():
+		cancel()
 		return context.Cause(ctx)
+	case <-call.Done():
+		cancel()
+		return l.failed("touch", call.Err())
 	}
 	s.mu.Lock()
 	s.ttl = ttl
 	over := s.over
 	s.mu.Unlock()
 	done := make(chan error, 1)
-	if over != nil || !s.locker.spawn(func() { done <- s.locker.keeper.touch([]*Lease{s}) }) {
+	if over != nil || !l.spawn(func() { defer cancel(); done <- l.keeper.touch(call, []*Lease{s}) }) {
+		cancel()
 		<-s.touching
 		return cmp.Or(over, ErrClosed)
 	}
