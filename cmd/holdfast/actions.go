@@ -22,10 +22,10 @@ type actionsCommand struct {
 	List    actionsList    `cmd:"" help:"List actions, newest first."`
 	Stuck   actionsStuck   `cmd:"" help:"List open actions that are past their deadline. Exit code 3 if there are any."`
 	Show    actionsShow    `cmd:"" help:"Show one action with its whole history."`
-	Requeue actionsRequeue `cmd:"" help:"Queue jobs that advance an action now and at its deadline. Harmless at any time."`
+	Requeue actionsRequeue `cmd:"" changes:"" help:"Queue jobs that advance an action now and at its deadline. Harmless at any time."`
 
-	GiveUp   actionsGiveUp   `cmd:"" help:"End actions as failed, when a node has lost its data and will never say what became of them, once nothing can be paid any more."`
-	WriteOff actionsWriteOff `cmd:"" help:"End an action whose receiver was paid, when a node has lost its data and will never report the rest. Books a loss."`
+	GiveUp   actionsGiveUp   `cmd:"" changes:"" help:"End actions as failed, when a node has lost its data and will never say what became of them, once nothing can be paid any more."`
+	WriteOff actionsWriteOff `cmd:"" changes:"" help:"End an action whose receiver was paid, when a node has lost its data and will never report the rest. Books a loss."`
 }
 
 func printActions(e *environment, actions []operator.Action) error {
@@ -35,16 +35,6 @@ func printActions(e *environment, actions []operator.Action) error {
 			t.row(a.ID, a.Kind, a.Flow, a.State, a.Attempt, a.PayerID, a.CostMsat, a.Deadline, a.ChangedAt, a.FailureCode)
 		}
 	})
-}
-
-// withDatabase runs do on the service's database.
-func withDatabase(ctx context.Context, e *environment, do func(*pgxpool.Pool, *db.Queries) error) error {
-	pool, err := openPool(ctx, e)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	return do(pool, db.New(pool))
 }
 
 type actionsList struct {

@@ -48,8 +48,9 @@ type cli struct {
 	Webhooks webhooksCommand `cmd:"" help:"Manage the operator's webhooks, which are told of everybody's actions."`
 	Settings configCommand   `cmd:"" name:"config" help:"Inspect the settings."`
 
-	Archive     archiveCommand     `cmd:"" help:"Move the history and postings of old actions out of the tables, in whole ranges. The service keeps running."`
+	Archive     archiveCommand     `cmd:"" changes:"" help:"Move the history and postings of old actions out of the tables, in whole ranges. The service keeps running."`
 	Reconcile   reconcileCommand   `cmd:"" help:"Check every invariant against the database and the nodes. Exit code 0 only if none is broken."`
+	Commands    commandsCommand    `cmd:"" help:"List the commands that changed something: who ran them, when, and how they ended."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask the service on this machine whether it is alive. Exit code 0 if it is."`
 }
 
@@ -59,6 +60,7 @@ type environment struct {
 	out    io.Writer
 	log    *slog.Logger
 	json   bool // print JSON
+	asked  asked
 
 	tracesTo string               // an address; empty: no traces
 	traces   trace.TracerProvider // nil: no traces
@@ -101,7 +103,8 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		fmt.Fprintf(stderr, "holdfast: %v\nTry holdfast --help.\n", err)
 		return exitUsage
 	}
-	e := &environment{config: &c.Config, out: stdout, log: newLogger(&c.Config, stderr), json: c.JSON || !isTerminal(stdout), tracesTo: tracesEndpoint(env)}
+	e := &environment{config: &c.Config, out: stdout, log: newLogger(&c.Config, stderr), json: c.JSON || !isTerminal(stdout), asked: askedFor(command, env),
+		tracesTo: tracesEndpoint(env)}
 	command.BindTo(ctx, (*context.Context)(nil))
 	err = command.Run(e)
 	var code exitCode

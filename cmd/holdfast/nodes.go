@@ -19,10 +19,10 @@ import (
 
 type nodesCommand struct {
 	List    nodesList    `cmd:"" default:"1" help:"List the Lightning nodes: which of them send payments, and why the others do not."`
-	Drain   nodesDrain   `cmd:"" help:"Give a node no new payments. Those in flight continue."`
-	Undrain nodesUndrain `cmd:"" help:"Give a node payments again."`
-	Disable nodesDisable `cmd:"" help:"Drain a node and raise the alarm, with a reason for others to read."`
-	Enable  nodesEnable  `cmd:"" help:"Undo disable. If another node answers under this name, --key accepts it as the right one from now on."`
+	Drain   nodesDrain   `cmd:"" changes:"" help:"Give a node no new payments. Those in flight continue."`
+	Undrain nodesUndrain `cmd:"" changes:"" help:"Give a node payments again."`
+	Disable nodesDisable `cmd:"" changes:"" help:"Drain a node and raise the alarm, with a reason for others to read."`
+	Enable  nodesEnable  `cmd:"" changes:"" help:"Undo disable. If another node answers under this name, --key accepts it as the right one from now on."`
 }
 
 // Help says what the command does without another word.

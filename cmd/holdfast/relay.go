@@ -20,8 +20,8 @@ import (
 type relayCommand struct {
 	List    relayList    `cmd:"" help:"List outgoing payments, newest first."`
 	Show    relayShow    `cmd:"" help:"Show the outgoing payment of an action, with every time that a node was given it."`
-	Requeue relayRequeue `cmd:"" help:"Queue a failed payment again, if its payer has not been refunded yet."`
-	Paid    relayPaid    `cmd:"" help:"Go on with a payment whose node has lost its data, by the preimage that its receiver shows."`
+	Requeue relayRequeue `cmd:"" changes:"" help:"Queue a failed payment again, if its payer has not been refunded yet."`
+	Paid    relayPaid    `cmd:"" changes:"" help:"Go on with a payment whose node has lost its data, by the preimage that its receiver shows."`
 }
 
 // payment is a row of a list. It does not show the invoice, which is the receiver's business.

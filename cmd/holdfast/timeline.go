@@ -15,8 +15,8 @@ import (
 
 type timelineCommand struct {
 	List   timelineList   `cmd:"" default:"1" help:"List the histories from which the service went on: cluster, database and timeline of PostgreSQL."`
-	Accept timelineAccept `cmd:"" help:"Let people pay again on the history that the database writes now. Reconcile first (docs/production.md)."`
-	Doubt  timelineDoubt  `cmd:"" help:"Begin nothing new until accept, and skip numbers: after a restore that PostgreSQL does not show, such as of a disk."`
+	Accept timelineAccept `cmd:"" changes:"" help:"Let people pay again on the history that the database writes now. Reconcile first (docs/production.md)."`
+	Doubt  timelineDoubt  `cmd:"" changes:"" help:"Begin nothing new until accept, and skip numbers: after a restore that PostgreSQL does not show, such as of a disk."`
 }
 
 // Help says what the command does without another word.

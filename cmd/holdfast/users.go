@@ -15,13 +15,13 @@ import (
 )
 
 type usersCommand struct {
-	Add     usersAdd     `cmd:"" help:"Make a user with an API key that has every scope. The key is shown only this once."`
-	Key     usersKey     `cmd:"" help:"Make another API key for a user. The key is shown only this once."`
+	Add     usersAdd     `cmd:"" changes:"" help:"Make a user with an API key that has every scope. The key is shown only this once."`
+	Key     usersKey     `cmd:"" changes:"" help:"Make another API key for a user. The key is shown only this once."`
 	Keys    usersKeys    `cmd:"" help:"List a user's API keys: their numbers and scopes."`
-	Revoke  usersRevoke  `cmd:"" help:"Revoke an API key."`
+	Revoke  usersRevoke  `cmd:"" changes:"" help:"Revoke an API key."`
 	Wallets usersWallets `cmd:"" help:"List the keys of the wallets that a user signs in with."`
-	Trust   usersTrust   `cmd:"" help:"Set how much a user's zaps weigh in the votes that decide rewards."`
-	Unlink  usersUnlink  `cmd:"" help:"Stop a wallet from signing in to a user's account. API keys that it was given stay valid until they are revoked."`
+	Trust   usersTrust   `cmd:"" changes:"" help:"Set how much a user's zaps weigh in the votes that decide rewards."`
+	Unlink  usersUnlink  `cmd:"" changes:"" help:"Stop a wallet from signing in to a user's account. API keys that it was given stay valid until they are revoked."`
 }
 
 // userNamed is the user with this name.
@@ -121,7 +121,7 @@ func (c usersKeys) Run(ctx context.Context, e *environment) error {
 }
 
 type usersRevoke struct {
-	Key string `arg:"" help:"The key, as it was shown, or its number."`
+	Key string `arg:"" secret:"" help:"The key, as it was shown, or its number."`
 }
 
 // Run fails if there is no such key, so that a mistyped one is not believed to be revoked.

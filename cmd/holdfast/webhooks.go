@@ -21,10 +21,10 @@ func newWebhooks(e *environment, pool *pgxpool.Pool, jobs webhook.Jobs) (*webhoo
 }
 
 type webhooksCommand struct {
-	Add    webhooksAdd    `cmd:"" help:"Add a webhook that is told of everybody's actions. Its signing secret is shown only this once."`
+	Add    webhooksAdd    `cmd:"" changes:"" help:"Add a webhook that is told of everybody's actions. Its signing secret is shown only this once."`
 	List   webhooksList   `cmd:"" help:"List the operator's webhooks."`
-	Enable webhooksEnable `cmd:"" help:"Enable a webhook that was disabled, and send it a test."`
-	Remove webhooksRemove `cmd:"" help:"Remove one of the operator's webhooks."`
+	Enable webhooksEnable `cmd:"" changes:"" help:"Enable a webhook that was disabled, and send it a test."`
+	Remove webhooksRemove `cmd:"" changes:"" help:"Remove one of the operator's webhooks."`
 }
 
 // withWebhooks runs do with the webhooks of this database.

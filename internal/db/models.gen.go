@@ -165,6 +165,17 @@ type Notification struct {
 	Day       *time.Time
 }
 
+type OperatorCommand struct {
+	ID        int64
+	At        time.Time
+	Operator  string
+	Role      string
+	Command   string
+	Arguments []string
+	EndedAt   *time.Time
+	Failure   *string
+}
+
 type PaidAction struct {
 	ID                int64
 	Kind              string

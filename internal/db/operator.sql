@@ -54,3 +54,13 @@ SELECT * FROM action_history WHERE action_id = ANY(@ids::bigint[]) ORDER BY id;
 -- name: AnyAction :one
 -- Whether anybody has ever paid for anything here, or tried to.
 SELECT EXISTS (SELECT FROM paid_action);
+
+-- name: NoteCommand :one
+INSERT INTO operator_command (at, operator, command, arguments) VALUES (@at, @operator, @command, @arguments) RETURNING id;
+
+-- name: NoteEnd :exec
+UPDATE operator_command SET ended_at = @at::timestamptz, failure = @failure WHERE id = @id;
+
+-- name: CommandsBefore :many
+-- Newest first.
+SELECT * FROM operator_command WHERE id < @before ORDER BY id DESC LIMIT @page;

@@ -79,6 +79,45 @@ func (q *Queries) AnyAction(ctx context.Context) (bool, error) {
 	return exists, err
 }
 
+const commandsBefore = `-- name: CommandsBefore :many
+SELECT id, at, operator, role, command, arguments, ended_at, failure FROM operator_command WHERE id < $1 ORDER BY id DESC LIMIT $2
+`
+
+type CommandsBeforeParams struct {
+	Before int64
+	Page   int32
+}
+
+// Newest first.
+func (q *Queries) CommandsBefore(ctx context.Context, arg CommandsBeforeParams) ([]OperatorCommand, error) {
+	rows, err := q.db.Query(ctx, commandsBefore, arg.Before, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OperatorCommand
+	for rows.Next() {
+		var i OperatorCommand
+		if err := rows.Scan(
+			&i.ID,
+			&i.At,
+			&i.Operator,
+			&i.Role,
+			&i.Command,
+			&i.Arguments,
+			&i.EndedAt,
+			&i.Failure,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const heldByWithdrawals = `-- name: HeldByWithdrawals :one
 SELECT count(*) FROM (SELECT FROM relay_payment WHERE stage = 'in_work' AND payer_id IS NOT NULL AND node = $1 AND changed_at > $2
     ORDER BY changed_at LIMIT $3::bigint) AS holding
@@ -353,6 +392,44 @@ func (q *Queries) NewestUnpaid(ctx context.Context, arg NewestUnpaidParams) ([]N
 		return nil, err
 	}
 	return items, nil
+}
+
+const noteCommand = `-- name: NoteCommand :one
+INSERT INTO operator_command (at, operator, command, arguments) VALUES ($1, $2, $3, $4) RETURNING id
+`
+
+type NoteCommandParams struct {
+	At        time.Time
+	Operator  string
+	Command   string
+	Arguments []string
+}
+
+func (q *Queries) NoteCommand(ctx context.Context, arg NoteCommandParams) (int64, error) {
+	row := q.db.QueryRow(ctx, noteCommand,
+		arg.At,
+		arg.Operator,
+		arg.Command,
+		arg.Arguments,
+	)
+	var id int64
+	err := row.Scan(&id)
+	return id, err
+}
+
+const noteEnd = `-- name: NoteEnd :exec
+UPDATE operator_command SET ended_at = $1::timestamptz, failure = $2 WHERE id = $3
+`
+
+type NoteEndParams struct {
+	At      time.Time
+	Failure *string
+	ID      int64
+}
+
+func (q *Queries) NoteEnd(ctx context.Context, arg NoteEndParams) error {
+	_, err := q.db.Exec(ctx, noteEnd, arg.At, arg.Failure, arg.ID)
+	return err
 }
 
 const openByState = `-- name: OpenByState :many

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+)
+
+// Whoever changes something is noted, with what they asked for and how it ended; whoever only looks is not.
+func TestWhoChangesSomethingIsNoted(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := settings(pool, "SUDO_USER=carol")
+	do := func(want int, arguments ...string) (out string) {
+		t.Helper()
+		code, out, said := command(t, env, arguments...)
+		if code != want {
+			t.Fatalf("%v: exit code %d: %s%s", arguments, code, out, said)
+		}
+		return out
+	}
+	var alice struct{ Key string }
+	if err := json.Unmarshal([]byte(do(exitOK, "users", "add", "alice")), &alice); err != nil {
+		t.Fatal(err)
+	}
+	do(exitOK, "users", "keys", "alice")
+	do(exitFailed, "users", "key", "nobody", "--scopes", "READ,SPEND", "--json")
+	do(exitOK, "users", "revoke", alice.Key)
+	do(exitUsage, "actions", "give-up", "--reason", "A node is gone.") // refused before anything is asked of the database
+
+	var noted []commandShown
+	if err := json.Unmarshal([]byte(do(exitOK, "commands")), &noted); err != nil {
+		t.Fatal(err)
+	}
+	host, _ := os.Hostname()
+	var told []string
+	for _, c := range noted {
+		if c.Operator != "carol@"+host || c.Role != pool.Config().ConnConfig.User || c.Ended == nil || c.Ended.Before(c.At) || time.Since(c.At) > time.Hour {
+			t.Errorf("%+v", c)
+		}
+		end := "done"
+		if c.Failure != nil {
+			end = *c.Failure
+		}
+		told = append(told, c.Command+" "+strings.Join(c.Arguments, " ")+": "+end)
+	}
+	want := []string{
+		"users revoke (secret): done",
+		`users key nobody --scopes=READ,SPEND: there is no user "nobody": holdfast users add makes one`,
+		"users add alice: done",
+	}
+	if !slices.Equal(told, want) {
+		t.Errorf("noted:\n%s", strings.Join(told, "\n"))
+	}
+	if page := do(exitOK, "commands", "--before", "2"); !strings.Contains(page, "users add") || strings.Contains(page, "revoke") {
+		t.Errorf("the next page: %s", page)
+	}
+}
+
+// What cannot be noted is not done.
+func TestWhatCannotBeNotedIsNotDone(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := settings(pool)
+	if _, err := pool.Exec(t.Context(), "ALTER TABLE operator_command ADD CHECK (command <> 'users add')"); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, _ := command(t, env, "users", "add", "alice"); code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	var users int
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM usr WHERE name = 'alice'").Scan(&users); err != nil || users != 0 {
+		t.Errorf("%d users, %v", users, err)
+	}
+}
+
+// Each command either changes something, and is noted, or is one of these. They change nothing that people see, or
+// cannot be noted: while the schema moves, its tables are not there.
+func TestEachCommandIsNotedOrChangesNothing(t *testing.T) {
+	t.Parallel()
+	unnoted := []string{
+		"serve", "healthcheck", "migrate up", "migrate down", "migrate version", "migrate force", "config print", "commands", "locks",
+		"actions list", "actions stuck", "actions show", "nodes list", "relay list", "relay show", "timeline list", "users keys",
+		"users wallets", "webhooks list", "reconcile",
+	}
+	parser, err := kong.New(&cli{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, leaf := range parser.Model.Leaves(false) {
+		if !leaf.Tag.Has("changes") {
+			name := leaf.Name
+			for at := leaf.Parent; at.Type == kong.CommandNode; at = at.Parent {
+				name = at.Name + " " + name
+			}
+			left = append(left, name)
+		}
+	}
+	slices.Sort(unnoted)
+	slices.Sort(left)
+	if !slices.Equal(left, unnoted) {
+		t.Errorf("these are not noted:\n%q, want\n%q", left, unnoted)
+	}
+}
