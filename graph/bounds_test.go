@@ -194,8 +194,8 @@ func TestASubscriptionKeepsLittle(t *testing.T) {
 	s.WantComplete("long")
 
 	s.Subscribe(strings.Repeat("i", 129), follow, v)
-	if _, err := s.read(); websocket.CloseStatus(err) != 4400 {
-		t.Errorf("an id that is kept, too: %v", err)
+	if m, err := s.read(); websocket.CloseStatus(err) != 4400 {
+		t.Errorf("an id that is kept, too: %+v %s, %v", m, m.Payload, err)
 	}
 	s, _, err := a.dial(nil)
 	if err != nil {

@@ -55,7 +55,8 @@ type boundedConn interface {
 // nobody: the client may have begun another one with the same id.
 type checkedConn struct {
 	boundedConn
-	begun atomic.Bool // connection_init has come
+	begun  atomic.Bool // connection_init has come
+	closed atomic.Bool // nothing more is said, other than why
 
 	mu      sync.Mutex
 	last    int               // the number of the latest operation
@@ -204,8 +205,12 @@ func (c *checkedConn) idOf(number string, last bool) (id string) {
 }
 
 // WriteJSON implements transport.WebsocketConn. The id is changed by reflection, since the type of the message is
-// gqlgen's own: in its JSON it could be changed only by writing that twice.
+// gqlgen's own: in its JSON it could be changed only by writing that twice. When the connection is being closed gqlgen
+// calls every operation complete, which may come first: it is not, and a client that hears it would not ask again.
 func (c *checkedConn) WriteJSON(v any) error {
+	if c.closed.Load() {
+		return nil
+	}
 	message := reflect.ValueOf(v).Elem()
 	if number := message.FieldByName("ID"); number.String() != "" {
 		kind := message.FieldByName("Type").String()
@@ -229,6 +234,7 @@ func (c *checkedConn) WriteClose(status int, reason string) error {
 	case status == transport.WebsocketCloseNormalClosure:
 		status, reason = closeGoingAway, string(paidaction.CodeTryAgain)
 	}
+	c.closed.Store(true)
 	return c.boundedConn.WriteClose(status, reason)
 }
 
