@@ -389,3 +389,48 @@ func TestWhatWasSentUnderALaterClaimIsNotTakenForThatOfAnEarlierOne(t *testing.T
 	b.WantState(pa.ID, paidaction.Failed)
 	b.WantBalance(ledger.UserSats(b.payer), 100_000)
 }
+
+// Nor does whoever read the claim before its worker noted that a payment with its hash had failed at the node earlier, and
+// stood still until the node, restored from a backup, shows that failure again: it says nothing of what was sent since.
+func TestAnEarlierFailureThatARestoredNodeShowsAgainEndsNoClaim(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	if err := b.Node.Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: inv.Bolt11, FeeLimit: 3_000, Timeout: time.Minute}, func(paidaction.PaymentUpdate) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	b.wallet.Receiver.Change(inv.Hash, simnode.Holds)
+	backup := b.Node.Backup()
+	pa := b.withdraw(inv.Bolt11)
+	stand := func(standing chan struct{}) (goOn chan struct{}) {
+		goOn = make(chan struct{})
+		b.Node.Before(simnode.MethodTrack, func(paidaction.Hash) { close(standing); <-goOn })
+		return goOn
+	}
+	claimed, read := make(chan struct{}), make(chan struct{})
+	working, stop := context.WithCancel(b.Ctx)
+	var worker, reader sync.WaitGroup
+	send := stand(claimed)
+	worker.Go(func() { _, _ = b.NewRelay().Step(working, "one", nothing) })
+	<-claimed
+	conclude := stand(read)
+	reader.Go(func() {
+		if out, err := b.NewRelay().Proceed(b.Ctx, pa.ID); out.Failure != nil {
+			t.Errorf("%+v, %v", out, err)
+		}
+	})
+	<-read
+	close(send)
+	b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 50_000 })
+	stop()
+	worker.Wait()
+	b.Node.Restore(backup)
+	b.Clock.Advance(over)
+	close(conclude)
+	reader.Wait()
+	b.rounds(2)
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.WantBalance(ledger.UserSats(b.payer), 45_000)
+	if n := b.Count(`SELECT count(*) FROM relay_attempt WHERE outcome IS NULL`); n != 1 {
+		t.Errorf("%d claims are open", n)
+	}
+}
