@@ -97,9 +97,9 @@ shots: build
 ## lint: formatting, vet, staticcheck (staticcheck.conf) and the structure of the repository
 lint:
 	@unformatted=$$(gofmt -l */); test -z "$$unformatted" || { echo "Not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; }
+	go test ./internal/architecture
 	go vet ./...
 	go tool -modfile=tools/go.mod staticcheck ./...
-	go test ./internal/architecture
 
 ## vuln: known vulnerabilities in what the code calls, by Go's database, which VULNDB can name a copy of
 VULNDB ?= https://vuln.go.dev
