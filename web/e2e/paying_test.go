@@ -169,7 +169,8 @@ func (w *world) hurried(t *testing.T) (url string) {
 // firstVisit measures what somebody gets who comes for the first time, over a slow line: how much has to come, when the
 // page is there, how much of it jumps about, and how long it computes. The bounds are those of Lighthouse for what is
 // good, and our own for bytes. For how long it does not answer (Lighthouse: 200 ms beyond the first 50 of each task) a
-// busy machine decides too; a page that computes for no more than 250 ms cannot be what takes longer.
+// busy machine decides too; a page that computes for no more than 250 ms, and waits for nothing meanwhile, cannot be
+// what takes longer. So it gets no XMLHttpRequest, the only way in which it could wait.
 func firstVisit(t *testing.T, w *world) {
 	author := w.signUp(t, "early")
 	w.give(t, author, `territoryCreate(name: "firsts", description: "Nobody else writes here meanwhile.", baseCostSats: 1, replyCostSats: 1, billing: MONTHLY)`)
@@ -178,14 +179,12 @@ func firstVisit(t *testing.T, w *world) {
 	}
 	type visit struct{ Largest, Shift, Computed, Bytes, Requests float64 }
 	best := visit{math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)}
-	good := func() bool {
-		return best.Largest <= 2500 && best.Shift <= 0.1 && best.Computed <= 250 && best.Bytes <= 100_000 && best.Requests <= 10
-	}
-	for visits := 0; visits < 3 || visits < 10 && !good(); visits++ { // the machine may be busy with something else: the best counts
+	for range 3 { // the machine may be busy with something else: the best counts
 		v := w.visitor(t)
 		v.slowLine()
 		command(v, performance.Enable, performance.EnableParams{})
 		v.inject(`
+			delete window.XMLHttpRequest
 			window.seen = { largest: 0, shift: 0 }
 			const each = (type, add) => new PerformanceObserver((list) => list.getEntries().forEach(add)).observe({ type, buffered: true })
 			each('largest-contentful-paint', (e) => (seen.largest = e.startTime))
@@ -218,7 +217,7 @@ func firstVisit(t *testing.T, w *world) {
 			}
 		}
 	}
-	if !good() {
+	if best.Largest > 2500 || best.Shift > 0.1 || best.Computed > 250 || best.Bytes > 100_000 || best.Requests > 10 {
 		t.Errorf("a first visit: %+v", best)
 	}
 }
