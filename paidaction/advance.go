@@ -143,7 +143,7 @@ func (e *Engine) step(ctx context.Context, pa *PaidAction, found finding) (Progr
 	}
 	if !moved {
 		e.Log.DebugContext(ctx, "another worker was faster", "action", pa.ID, "from", step.From, "to", step.To)
-		if pa.State.OwesCall() {
+		if pa.State.Ours() {
 			// The step may also have become impossible (a settle was permitted). Either way the call is still owed.
 			return Owing, nil
 		}
@@ -170,7 +170,7 @@ func relayMoves(flow Flow, s State) bool {
 
 // owes reports whether the next move is ours and only a job will make it.
 func (e *Engine) owes(flow Flow, s State, deadline *time.Time) bool {
-	return s.OwesCall() && (!relayMoves(flow, s) || !e.now().Before(*deadline))
+	return s.Ours() && (!relayMoves(flow, s) || !e.now().Before(*deadline))
 }
 
 // refuse gives a held payment back because the action's own code could not perform the action.
@@ -312,7 +312,7 @@ func (e *Engine) announce(ctx context.Context, id int64, step Step, found findin
 // process makes the calls itself, or tells the relay of them (announce), the job is only for the case that it dies
 // first.
 func (e *Engine) storeCalls(ctx context.Context, pg pgx.Tx, step Step, driven bool, now time.Time, actions ...int64) error {
-	if !step.To.OwesCall() {
+	if !step.To.Ours() {
 		return nil
 	}
 	job := Job{Kind: JobAdvance, Action: actions[0], With: actions[1:]}
@@ -379,7 +379,7 @@ func (e *Engine) deadlineAfter(s State, now time.Time) *time.Time {
 	switch {
 	case s == Forwarding:
 		return new(now.Add(e.Settings.InvoiceExpiry))
-	case s.OwesCall():
+	case s.Ours():
 		return new(now.Add(callTimeout))
 	}
 	return nil

@@ -205,6 +205,9 @@ func accepted(err error) error {
 // takeIncoming settles the payer's payment with the receiver's preimage. It keeps no margin of blocks and accepts a
 // node that is behind the chain: we have paid, and others may know the preimage anyway.
 func (e *Engine) takeIncoming(ctx context.Context, pa *PaidAction) (finding, error) {
+	if e.Relay == nil {
+		return finding{}, errNoRelay
+	}
 	node, err := e.Nodes.Node(pa.Invoice.Node)
 	if err != nil {
 		return finding{}, err

@@ -46,7 +46,8 @@ const (
 	Refund        Effect = "give the debit back, onFail"
 )
 
-// Call is the node call that is owed once a step has committed. It is made outside any transaction and may be repeated.
+// Call is what has to be asked of a node once a step has committed, until the action moves on. It is made outside any
+// transaction and may be repeated.
 type Call string
 
 // The calls.
@@ -56,6 +57,8 @@ const (
 	SettleInvoice Call = "settle the invoice"
 	CancelInvoice Call = "cancel the invoice"
 	SendPayment   Call = "send, then track the outgoing payment"
+	AskCost       Call = "ask what the outgoing payment has cost"
+	LookUpInvoice Call = "look the invoice up"
 )
 
 // Step is one row of the machine: in this flow, from this state, this fact leads to that state.
@@ -65,7 +68,7 @@ type Step struct {
 	When   Fact
 	To     State
 	Effect Effect // in the transaction that moves the state
-	Then   Call   // owed after the commit; a job stored in the same transaction ensures that it is made
+	Then   Call   // owed after the commit: the same for all steps into a state, see Owed
 	// What brings the action on after a crash, whether the process died before or after this step.
 	Recovery string
 }
@@ -81,8 +84,8 @@ const (
 )
 
 // Machine is the paid-action state machine: the complete set of steps (spec 01 §1.2). The code obeys it, the database
-// refuses every other step (migration 4), and the diagram in docs/ is drawn from it. Tests hold these against each
-// other.
+// refuses to move an action between any other states (migration 4), and the diagram in docs/ is drawn from it. Tests
+// hold these against each other.
 //
 // Three things look like mistakes but are not:
 //
@@ -139,7 +142,7 @@ var Machine = []Step{
 	{FlowWrapped, PendingHeld, PerformRefused, Canceling, Nothing, CancelInvoice, event},
 	{FlowWrapped, PendingHeld, TooFewBlocks, Canceling, Nothing, CancelInvoice, blocks},
 	{FlowWrapped, Forwarding, OutgoingPaid, Forwarded, StorePreimage, SettleInvoice, owed},
-	{FlowWrapped, Forwarding, OutgoingRefused, FailedForward, Nothing, CancelInvoice, owed},
+	{FlowWrapped, Forwarding, OutgoingRefused, FailedForward, Nothing, LookUpInvoice, owed},
 	{FlowWrapped, Forwarded, IncomingSettled, Paid, BookAndFinish, NoCall, owed},
 	{FlowWrapped, Forwarded, IncomingLost, Paid, BookLoss, NoCall, owed},
 	{FlowWrapped, Forwarded, WrittenOff, Paid, BookLoss, NoCall, asked},
@@ -154,7 +157,7 @@ var Machine = []Step{
 
 	// Outgoing only: a withdrawal.
 	{FlowOutgoing, Beginning, Requested, Forwarding, DebitAndClaim, SendPayment, again},
-	{FlowOutgoing, Forwarding, OutgoingPaid, Forwarded, StorePreimage, SendPayment, owed},
+	{FlowOutgoing, Forwarding, OutgoingPaid, Forwarded, StorePreimage, AskCost, owed},
 	{FlowOutgoing, Forwarding, OutgoingRefused, FailedForward, Nothing, NoCall, owed},
 	{FlowOutgoing, Forwarded, BalanceWasDebited, Paid, BookAndFinish, NoCall, owed},
 	{FlowOutgoing, Forwarded, WrittenOff, Paid, BookLoss, NoCall, asked},
@@ -169,4 +172,15 @@ func FindStep(flow Flow, from State, fact Fact) (Step, bool) {
 		}
 	}
 	return Step{}, false
+}
+
+// Owed returns what an action of this flow and in this state has to ask of a node. An action that waits for its payer
+// owes its invoice, until it is issued.
+func Owed(flow Flow, s State) Call {
+	for _, step := range Machine {
+		if step.Flow == flow && step.To == s {
+			return step.Then
+		}
+	}
+	return NoCall
 }

@@ -52,8 +52,12 @@ func TestMachineIsTheSpecifiedOne(t *testing.T) {
 		if s.Recovery == "" {
 			t.Errorf("%s on %s does not say how it recovers", edge, s.When)
 		}
-		if owes := s.To.OwesCall(); owes && s.Then == paidaction.NoCall && s.Flow != paidaction.FlowOutgoing {
-			t.Errorf("%s on %s leads to a state that owes a call, and names none", edge, s.When)
+		if owed := paidaction.Owed(s.Flow, s.To); s.Then != owed {
+			t.Errorf("%s on %s owes the call %q, another step to the same state %q", edge, s.When, s.Then, owed)
+		}
+		withoutNode := s.To.Terminal() || edge == "OUTGOING FORWARDING>FAILED_FORWARD" // which gives a balance back
+		if withoutNode != (s.Then == paidaction.NoCall) {
+			t.Errorf("%s on %s owes the call %q", edge, s.When, s.Then)
 		}
 	}
 	for edge := range want {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
@@ -12,16 +11,26 @@ import (
 var errBehindChain = errors.New("the node is behind the chain")
 
 // observe finds out what has happened to an open action. It makes all the node calls, outside any transaction: first
-// the one that the state owes, then a look at what is true now.
+// the one that is owed, then a look at what is true now.
 func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (finding, error) {
-	if slices.Contains([]State{Forwarding, Forwarded, FailedForward}, pa.State) {
-		return e.observeOutgoing(ctx, pa)
+	owed := Owed(pa.Flow, pa.State)
+	switch {
+	case owed == SendPayment:
+		return e.sendOut(ctx, pa)
+	case owed == AskCost:
+		return e.askCost(ctx, pa)
+	case owed == SettleInvoice && pa.Flow == FlowWrapped:
+		return e.takeIncoming(ctx, pa)
+	case owed == LookUpInvoice:
+		return e.lookAtIncoming(ctx, pa)
+	case owed == NoCall: // a withdrawal that failed: what it took was a balance, and is given back without any node
+		return finding{fact: BalanceWasDebited}, nil
 	}
 	node, err := e.Nodes.Node(pa.Invoice.Node)
 	if err != nil {
 		return finding{}, err
 	}
-	if pa.State == Canceling {
+	if owed == CancelInvoice {
 		if err := node.CancelInvoice(ctx, pa.Invoice.Hash); err != nil && !errors.Is(err, ErrInvoiceNotFound) {
 			return finding{}, fmt.Errorf("cancel the invoice: %w", err)
 		}
@@ -40,7 +49,7 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (find
 	if err != nil {
 		return finding{}, fmt.Errorf("look up the invoice: %w", err)
 	}
-	if pa.State == Held && inv.State == InvoiceAccepted {
+	if owed == SettleInvoice && inv.State == InvoiceAccepted {
 		if inv, err = e.settle(ctx, node, pa, inv); err != nil {
 			return finding{}, err
 		}

@@ -12,35 +12,40 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// observeOutgoing finds out what has happened to an action whose outgoing payment is to leave, or has left.
-func (e *Engine) observeOutgoing(ctx context.Context, pa *PaidAction) (finding, error) {
-	switch {
-	case e.Relay == nil:
-		return finding{}, errors.New("there is no relay to look after it")
-	case pa.State == Forwarding:
-		out, err := e.Relay.Proceed(ctx, pa.ID)
-		switch {
-		case err != nil:
-			return finding{}, fmt.Errorf("look after the outgoing payment: %w", err)
-		case out.Preimage != nil:
-			return finding{fact: OutgoingPaid, outcome: out}, nil
-		case out.Failure != nil:
-			return finding{fact: OutgoingRefused, failure: out.Failure}, nil
-		}
-		return finding{}, nil
-	case pa.Flow == FlowWrapped && pa.State == Forwarded:
-		return e.takeIncoming(ctx, pa)
-	case pa.State == Forwarded:
-		out, err := e.Relay.Proceed(ctx, pa.ID)
-		if err != nil || !out.Final {
-			return finding{}, err
-		}
-		return finding{fact: BalanceWasDebited, outcome: out}, nil
-	case pa.Flow == FlowWrapped: // FAILED_FORWARD
-		return e.lookAtIncoming(ctx, pa)
-	default:
-		return finding{fact: BalanceWasDebited}, nil
+// errNoRelay: the payment was begun by a service that can pay receivers, and this one cannot.
+var errNoRelay = errors.New("there is no relay to look after the outgoing payment")
+
+// sendOut has the relay look after an outgoing payment, and asks how far it is.
+func (e *Engine) sendOut(ctx context.Context, pa *PaidAction) (finding, error) {
+	if e.Relay == nil {
+		return finding{}, errNoRelay
 	}
+	out, err := e.Relay.Proceed(ctx, pa.ID)
+	switch {
+	case err != nil:
+		return finding{}, fmt.Errorf("look after the outgoing payment: %w", err)
+	case out.Preimage != nil:
+		return finding{fact: OutgoingPaid, outcome: out}, nil
+	case out.Failure != nil:
+		return finding{fact: OutgoingRefused, failure: out.Failure}, nil
+	}
+	return finding{}, nil
+}
+
+// askCost asks what a withdrawal has cost, whose receiver was paid. That is not known before no part of the payment is
+// under way any more.
+func (e *Engine) askCost(ctx context.Context, pa *PaidAction) (finding, error) {
+	if e.Relay == nil {
+		return finding{}, errNoRelay
+	}
+	out, err := e.Relay.Proceed(ctx, pa.ID)
+	if err != nil {
+		return finding{}, fmt.Errorf("ask for the cost of the outgoing payment: %w", err)
+	}
+	if !out.Final {
+		return finding{}, nil
+	}
+	return finding{fact: BalanceWasDebited, outcome: out}, nil
 }
 
 // boundWithdrawals refuses more withdrawals under way than a payer may have. The payer may own the receiving node and

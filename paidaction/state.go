@@ -31,15 +31,14 @@ var States = []State{Pending, PendingHeld, Held, Forwarding, Forwarded, FailedFo
 // Terminal reports whether nobody has to move any more (a payer may still retry a FAILED action).
 func (s State) Terminal() bool { return s == Paid || s == Failed || s == Retrying }
 
-// OwesCall reports whether the next move is a node call of ours. Entering such a state always stores a job that makes
-// it.
-func (s State) OwesCall() bool {
+// Ours reports whether the next move is ours. Entering such a state always stores a job that makes it (see Owed).
+func (s State) Ours() bool {
 	return slices.Contains([]State{Held, Forwarding, Forwarded, FailedForward, Canceling}, s)
 }
 
-// Driven reports whether Drive makes the owed call at once, right after the step: a job stands by, and the call needs
-// no news of the invoice. FORWARDING waits for the relay.
-func (s State) Driven() bool { return s.OwesCall() && s != Forwarding }
+// Driven reports whether Drive makes the next move at once, right after the step: a job stands by, and it needs no news
+// of the invoice. FORWARDING waits for the relay.
+func (s State) Driven() bool { return s.Ours() && s != Forwarding }
 
 // Flow is the path of an action through the machine. It follows from the payment method and never changes.
 type Flow string

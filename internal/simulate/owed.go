@@ -28,7 +28,7 @@ func (w *world) lookAfter(tx *written) {
 		w.states[action] = s.to
 		w.comesNear(action)
 		w.mustHaveJob(action)
-		if s.action != 0 && s.to.OwesCall() && !slices.ContainsFunc(tx.jobs, func(j *job) bool { return j.concerns(action) && !j.at.After(w.Now().Add(standsBy)) }) {
+		if s.action != 0 && s.to.Ours() && !slices.ContainsFunc(tx.jobs, func(j *job) bool { return j.concerns(action) && !j.at.After(w.Now().Add(standsBy)) }) {
 			w.violate("no job", "%s is %s, and no job for the call that is owed was stored with it", w.name(action), s.to)
 		}
 	}
