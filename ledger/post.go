@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -75,7 +76,7 @@ func post(ctx context.Context, q *db.Queries, at time.Time, entries []Entry, deb
 			postings.Msats = append(postings.Msats, t.Msat)
 			postings.Reasons = append(postings.Reasons, t.Reason)
 			if t.From.Owner() != 0 {
-				debits[t.From] += t.Msat
+				debits[t.From] = Sum(debits[t.From], t.Msat)
 			} else {
 				deltas.add(t.From, -t.Msat)
 			}
@@ -96,6 +97,15 @@ func post(ctx context.Context, q *db.Queries, at time.Time, entries []Entry, deb
 		return fmt.Errorf("insert balance deltas: %w", err)
 	}
 	return nil
+}
+
+// Sum is what several debits of an account take together, in msat. It stops at the most that an int64 holds, which no
+// balance covers: a sum that wrapped around would be given to the account.
+func Sum(taken, msat int64) int64 {
+	if taken > math.MaxInt64-msat {
+		return math.MaxInt64
+	}
+	return taken + msat
 }
 
 // sums are the deltas of one transaction, one for each account that it changes.

@@ -194,6 +194,26 @@ func TestNobodyPaysWithWhatThePaymentBrings(t *testing.T) {
 	}
 }
 
+// What several debits take together may be more than an int64 holds. A sum that wraps around would be given to the payer.
+func TestNobodyIsGivenWhatIsTooMuchToTake(t *testing.T) {
+	t.Parallel()
+	b := open(t, 6)
+	payer := ledger.UserSats(b.users[0])
+	var all []ledger.Transfer
+	for _, receiver := range b.users[1:] {
+		all = append(all, ledger.Transfer{From: payer, To: ledger.UserSats(receiver), Msat: 2_100_000_000_000_000_000, Reason: "zap"})
+	}
+	if err := b.postUnseen(all); !ledger.IsShort(err) {
+		t.Errorf("unseen: %v", err)
+	}
+	if err := b.post(all...); !errors.Is(err, ledger.ErrInsufficient) {
+		t.Errorf("seen: %v", err)
+	}
+	if left := b.balance(payer); left != 0 {
+		t.Errorf("the payer has %d msat", left)
+	}
+}
+
 // spec 05.6, 05.18: spending at once, while money comes in and is folded in, spends nothing twice and loses nothing.
 func TestSpendingAtOnceSpendsNothingTwice(t *testing.T) {
 	t.Parallel()

@@ -186,12 +186,12 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 	if tx.Forward != nil {
 		row.Deadline, row.InnerWalletID = &tx.Forward.Until, &tx.Forward.Wallet
 	}
-	if a.key != nil && a.payer != nil {
+	if a.key != nil {
 		// InsertAction would wait for a transaction that is changing an earlier action with this key. That
-		// transaction's step to PAID may in turn wait for the payer's row, which the price has locked: a deadlock.
-		// Under that lock an earlier action with the key is already visible, so look for it here, and nobody has to
-		// wait.
-		if err := q.RefuseUsedKey(ctx, db.RefuseUsedKeyParams{PayerID: *a.payer, IdempotencyKey: *a.key}); err != nil {
+		// transaction's step may in turn wait for a row that the price has locked, such as the payer's, an item's or an
+		// upload's: a deadlock. An action that takes such a step was committed before, so it is visible here, and
+		// nobody has to wait.
+		if err := q.RefuseUsedKey(ctx, db.RefuseUsedKeyParams{PayerID: a.payer, IdempotencyKey: *a.key}); err != nil {
 			return fmt.Errorf("look for the key: %w", err)
 		}
 	}

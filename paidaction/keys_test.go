@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"sync"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,11 +45,16 @@ func keyed(i int, user, post int64) (r, other paidaction.Request) {
 	return r, other
 }
 
-// Who finds only under their locks that their key was used waits for nobody who changes that action, as its step to PAID does: that one may wait for the same locks.
+// Who finds only under their locks that their key was used waits for nobody who changes that action, as its next step
+// does: that one may wait for the same locks.
 func TestAKeyThatWasUsedMeanwhileWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
 	user := w.User("payer", 1000*sat, 0)
+	if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO upload (id, token, client_hash, bytes, content_type, fee_msat, created_at, unclaimed_at)
+		VALUES (1, repeat('a', 22), '\x00', 1, 'image/png', 0, now(), now())`); err != nil {
+		t.Fatal(err)
+	}
 	begin := func() pgx.Tx {
 		tx, err := w.Pool.Begin(w.Ctx)
 		if err != nil {
@@ -57,35 +63,54 @@ func TestAKeyThatWasUsedMeanwhileWaitsForNobody(t *testing.T) {
 		t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
 		return tx
 	}
-	const lock = `SELECT FROM usr WHERE id = $1 FOR NO KEY UPDATE`
-	gate, paying := begin(), begin()
-	if _, err := gate.Exec(w.Ctx, lock, user); err != nil {
-		t.Fatal(err)
-	}
-	posted, paid := make(chan error, 1), make(chan error, 1)
-	go func() {
-		_, err := w.Try(user, community.KindItemCreate, community.ItemCreateArgs{Title: "late"}, paidaction.FeeCredit, "key")
-		posted <- err
-	}()
-	w.AwaitBlocked(1)
-	first, err := w.Try(user, community.KindDonate, community.DonateArgs{Sats: 10}, paidaction.FeeCredit, "key")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := paying.Exec(w.Ctx, `UPDATE paid_action SET changed_at = changed_at WHERE id = $1`, first.ID); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_, err := paying.Exec(w.Ctx, lock, user)
-		paid <- errors.Join(err, paying.Commit(w.Ctx))
-	}()
-	w.AwaitBlocked(2)
-	if err := gate.Rollback(w.Ctx); err != nil {
-		t.Fatal(err)
-	}
-	w.WantRefusal(<-posted, paidaction.CodeIdempotencyConflict)
-	if err := <-paid; err != nil {
-		t.Error(err)
+	for _, c := range []struct {
+		of     string
+		caller paidaction.Caller
+		method paidaction.Method
+		lock   string // what the price of the later post locks
+		post   community.ItemCreateArgs
+	}{
+		{"a known payer", enginetest.Caller(user), paidaction.FeeCredit, `SELECT FROM usr WHERE name = 'payer' FOR NO KEY UPDATE`,
+			community.ItemCreateArgs{Title: "late"}},
+		{"the anonymous", paidaction.Caller{Client: "192.0.2.1"}, paidaction.Pessimistic, `SELECT FROM upload WHERE id = 1 FOR NO KEY UPDATE`,
+			community.ItemCreateArgs{Title: "late", Uploads: []int64{1}}},
+	} {
+		gate, paying := begin(), begin()
+		if _, err := gate.Exec(w.Ctx, c.lock); err != nil {
+			t.Fatal(err)
+		}
+		posted, paid := make(chan error, 1), make(chan error, 1)
+		request := paidaction.Request{Terms: paidaction.Terms{Method: c.method}, Key: strings.Repeat("key", 8), Caller: c.caller}
+		go func() {
+			r := request
+			r.Kind, r.Args = community.KindItemCreate, c.post
+			_, err := w.Engine.Pay(w.Ctx, r)
+			posted <- err
+		}()
+		w.AwaitBlocked(1)
+		request.Kind, request.Args = community.KindDonate, community.DonateArgs{Sats: 10}
+		if c.caller.User == nil {
+			request.Caller.Client = "192.0.2.2" // one client's requests begin one after the other
+		}
+		first, err := w.Engine.Pay(w.Ctx, request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := paying.Exec(w.Ctx, `UPDATE paid_action SET changed_at = changed_at WHERE id = $1`, first.ID); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, err := paying.Exec(w.Ctx, c.lock)
+			paid <- errors.Join(err, paying.Commit(w.Ctx))
+		}()
+		w.AwaitBlocked(2)
+		if err := gate.Rollback(w.Ctx); err != nil {
+			t.Fatal(err)
+		}
+		w.WantRefusal(<-posted, paidaction.CodeIdempotencyConflict)
+		if err := <-paid; err != nil {
+			t.Errorf("the step of %s: %v", c.of, err)
+		}
 	}
 }
 

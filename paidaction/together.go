@@ -188,7 +188,7 @@ func cover(ctx context.Context, q *db.Queries, members []*member) error {
 	}
 	asked := map[ledger.Account]int64{}
 	for _, m := range members {
-		asked[m.tx.source] += int64(m.tx.Cost)
+		asked[m.tx.source] = ledger.Sum(asked[m.tx.source], int64(m.tx.Cost))
 	}
 	held, err := ledger.Cover(ctx, q, asked)
 	if err != nil {

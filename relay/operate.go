@@ -56,7 +56,7 @@ func Requeue(ctx context.Context, pool *pgxpool.Pool, action int64, now time.Tim
 		if err != nil {
 			return fmt.Errorf("lock the action: %w", err)
 		}
-		n, err := q.RequeueFailed(ctx, db.RequeueFailedParams{ActionID: action, At: &now})
+		n, err := q.RequeueFailed(ctx, db.RequeueFailedParams{ActionID: action, At: now})
 		if hashIsTaken(err) {
 			return paidaction.Errorf(paidaction.CodeDuplicate,
 				"Another payment of the same hash is under way, or was made: this one is not sent again. holdfast relay list shows it.").Because(ErrNotRequeued)

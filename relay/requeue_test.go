@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -52,6 +53,22 @@ func TestAPaymentIsNotRequeuedOnceTheMoneyIsOnItsWayBack(t *testing.T) {
 	b.WantState(pa.ID, paidaction.Failed)
 	b.wantPaidOut(inv.Hash, 0)
 	b.wantSats(100_000)
+	b.wantSound()
+}
+
+// A node that has refused it may take it again, also where the clock of whoever puts it back is behind.
+func TestWhoeverHasRefusedItMayTakeItAgainWhateverTheClock(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+	pa := b.withdraw(inv.Bolt11)
+	b.giveUpUnheard(pa)
+	b.wallet.Receiver.Change(inv.Hash, simnode.Pays)
+	if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	b.Run(b.NewRelay())
+	b.Await(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
 	b.wantSound()
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -98,7 +99,10 @@ func withDatabase(ctx context.Context, e *environment, do func(*pgxpool.Pool, *d
 	}
 	failed := do(pool, q)
 	end := db.NoteEndParams{At: time.Now(), ID: id}
-	if failed != nil {
+	switch {
+	case errors.As(failed, new(exitCode)):
+		end.Failure = new("it was done, and something is left that its output tells of")
+	case failed != nil:
 		end.Failure = new(plain(failed))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

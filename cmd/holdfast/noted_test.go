@@ -34,6 +34,7 @@ func TestWhoChangesSomethingIsNoted(t *testing.T) {
 	do(exitFailed, "users", "key", "nobody", "--scopes", "READ,SPEND", "--json")
 	do(exitOK, "users", "revoke", alice.Key)
 	do(exitUsage, "actions", "give-up", "--reason", "A node is gone.") // refused before anything is asked of the database
+	do(exitFailed, "relay", "paid", "1", "--preimage", strings.Repeat("5a", 32))
 
 	var noted []commandShown
 	if err := json.Unmarshal([]byte(do(exitOK, "commands")), &noted); err != nil {
@@ -52,6 +53,7 @@ func TestWhoChangesSomethingIsNoted(t *testing.T) {
 		told = append(told, c.Command+" "+strings.Join(c.Arguments, " ")+": "+end)
 	}
 	want := []string{
+		"relay paid 1 --preimage=(secret): action 1 has no outgoing payment: holdfast relay list shows those that have one",
 		"users revoke (secret): done",
 		`users key nobody --scopes=READ,SPEND: there is no user "nobody": holdfast users add makes one`,
 		"users add alice: done",

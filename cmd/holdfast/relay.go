@@ -168,7 +168,7 @@ func (c relayRequeue) Run(ctx context.Context, e *environment) error {
 
 type relayPaid struct {
 	Action   int64  `arg:"" help:"The action."`
-	Preimage string `required:"" help:"The preimage that the receiver shows: 64 hexadecimal digits. Whoever shows it counts as paid." placeholder:"HEX"`
+	Preimage string `required:"" secret:"" help:"The preimage that the receiver shows: 64 hexadecimal digits. Whoever shows it counts as paid." placeholder:"HEX"`
 }
 
 // Run asks the nodes itself, independently of the running service, which then takes the payer's payment.

@@ -26,7 +26,8 @@ SELECT nextval('paid_action_id_seq')::bigint FROM generate_series(1, @count::int
 -- Fails with HF005, as InsertAction does, where the idempotency key was used before. InsertAction would wait for a
 -- transaction that is changing that action, and that one may wait for a row that the caller has locked for its price.
 -- This waits for nobody.
-SELECT must_begin((NOT EXISTS (SELECT FROM paid_action WHERE payer_id = @payer_id::bigint AND idempotency_key = @idempotency_key::text))::int::bigint);
+SELECT must_begin((NOT EXISTS (SELECT FROM paid_action WHERE payer_id = sqlc.narg(payer_id)::bigint AND idempotency_key = @idempotency_key::text)
+    AND NOT EXISTS (SELECT FROM paid_action WHERE sqlc.narg(payer_id) IS NULL AND payer_id IS NULL AND idempotency_key = @idempotency_key))::int::bigint);
 
 -- name: InsertAction :exec
 -- Under a number from NextActions. Fails with HF005 where the idempotency key was used before; the caller then reads

@@ -1423,11 +1423,12 @@ func (q *Queries) RefuseAgainOf(ctx context.Context, arg RefuseAgainOfParams) er
 }
 
 const refuseUsedKey = `-- name: RefuseUsedKey :exec
-SELECT must_begin((NOT EXISTS (SELECT FROM paid_action WHERE payer_id = $1::bigint AND idempotency_key = $2::text))::int::bigint)
+SELECT must_begin((NOT EXISTS (SELECT FROM paid_action WHERE payer_id = $1::bigint AND idempotency_key = $2::text)
+    AND NOT EXISTS (SELECT FROM paid_action WHERE $1 IS NULL AND payer_id IS NULL AND idempotency_key = $2))::int::bigint)
 `
 
 type RefuseUsedKeyParams struct {
-	PayerID        int64
+	PayerID        *int64
 	IdempotencyKey string
 }
 

@@ -278,7 +278,7 @@ ORDER BY stage DESC, id DESC LIMIT @page;
 
 -- name: RequeueFailed :execrows
 -- Only while nothing was given back: the caller has locked the action's row, which is still in FORWARDING. What is paid
--- inside is for no node.
+-- inside is for no node. That a node has refused it counts no more, whatever clock told when.
 UPDATE relay_payment SET stage = 'incoming', node = NULL, not_before = NULL, failure_code = NULL, failure_message = NULL, attempts = 0,
-    requeued_at = @at, changed_at = @at
+    requeued_at = greatest(@at::timestamptz, (SELECT max(a.ended_at) FROM relay_attempt a WHERE a.payment_id = relay_payment.id)), changed_at = @at
 WHERE action_id = @action_id AND stage::text = 'failed' AND inside_id IS NULL;

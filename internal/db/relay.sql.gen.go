@@ -1106,17 +1106,17 @@ func (q *Queries) RelaysPaid(ctx context.Context, arg RelaysPaidParams) error {
 
 const requeueFailed = `-- name: RequeueFailed :execrows
 UPDATE relay_payment SET stage = 'incoming', node = NULL, not_before = NULL, failure_code = NULL, failure_message = NULL, attempts = 0,
-    requeued_at = $1, changed_at = $1
+    requeued_at = greatest($1::timestamptz, (SELECT max(a.ended_at) FROM relay_attempt a WHERE a.payment_id = relay_payment.id)), changed_at = $1
 WHERE action_id = $2 AND stage::text = 'failed' AND inside_id IS NULL
 `
 
 type RequeueFailedParams struct {
-	At       *time.Time
+	At       time.Time
 	ActionID int64
 }
 
 // Only while nothing was given back: the caller has locked the action's row, which is still in FORWARDING. What is paid
-// inside is for no node.
+// inside is for no node. That a node has refused it counts no more, whatever clock told when.
 func (q *Queries) RequeueFailed(ctx context.Context, arg RequeueFailedParams) (int64, error) {
 	result, err := q.db.Exec(ctx, requeueFailed, arg.At, arg.ActionID)
 	if err != nil {

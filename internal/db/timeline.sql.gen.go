@@ -11,9 +11,10 @@ import (
 )
 
 const acceptTimeline = `-- name: AcceptTimeline :exec
-UPDATE timeline SET accepted_at = $1::timestamptz WHERE name = server_timeline() AND accepted_at IS NULL
+UPDATE timeline SET accepted_at = greatest($1::timestamptz, met_at + interval '1 microsecond') WHERE name = server_timeline() AND accepted_at IS NULL
 `
 
+// Always after it was met, whatever a clock says: accepted at that moment means that it was never doubted.
 func (q *Queries) AcceptTimeline(ctx context.Context, at time.Time) error {
 	_, err := q.db.Exec(ctx, acceptTimeline, at)
 	return err
@@ -52,6 +53,17 @@ type MeetTimelineParams struct {
 func (q *Queries) MeetTimeline(ctx context.Context, arg MeetTimelineParams) error {
 	_, err := q.db.Exec(ctx, meetTimeline, arg.At, arg.Accept)
 	return err
+}
+
+const serverTime = `-- name: ServerTime :one
+SELECT clock_timestamp()::timestamptz
+`
+
+func (q *Queries) ServerTime(ctx context.Context) (time.Time, error) {
+	row := q.db.QueryRow(ctx, serverTime)
+	var column_1 time.Time
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const serverTimeline = `-- name: ServerTimeline :one

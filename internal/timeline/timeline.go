@@ -204,9 +204,15 @@ func List(ctx context.Context, on Database) ([]Known, error) {
 	return list, nil
 }
 
-// Accept lets what is new be begun on the history that the database writes now.
+// Accept lets what is new be begun on the history that the database writes now. What was asked before that counts for
+// nothing, so its moment is told by PostgreSQL's clock, not by that of the machine where an operator types.
 func Accept(ctx context.Context, on Database) error {
-	if err := db.New(on).AcceptTimeline(ctx, time.Now()); err != nil {
+	q := db.New(on)
+	now, err := q.ServerTime(ctx)
+	if err != nil {
+		return fmt.Errorf("ask PostgreSQL for its clock: %w", err)
+	}
+	if err := q.AcceptTimeline(ctx, now); err != nil {
 		return fmt.Errorf("accept the timeline: %w", err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/timeline"
@@ -116,6 +117,27 @@ func TestSinceWhenItWasDoubtedStaysKnown(t *testing.T) {
 		if last, _ = running.Doubted(); last != began {
 			t.Errorf("once it is accepted: since %v, not %v", last, began)
 		}
+	}
+}
+
+// Accepted at the moment when it was met means that it was never doubted, so not even a clock that is behind may tell that.
+func TestWhatWasDoubtedStaysKnownWhateverTheClock(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	running := watch(t)
+	look(t, running, pool, false)
+	if err := timeline.Doubt(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	look(t, running, pool, true)
+	if _, err := pool.Exec(t.Context(), `UPDATE timeline SET met_at = now() + interval '1 hour'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := timeline.Accept(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	if known, err := db.New(pool).AcceptedSince(t.Context(), time.Now()); err != nil || !known {
+		t.Errorf("that it was accepted is known: %v, %v", known, err)
 	}
 }
 
