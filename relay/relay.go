@@ -23,6 +23,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	places "github.com/a-seed-a7aed72f/holdfast/internal/share"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -178,8 +179,8 @@ type Relay struct {
 	lacks    map[string]*lack         // by node
 	shares   map[string]*share        // by node
 	crowds   map[string]*crowd        // by node
-	probing  probing
-	hung     sync.Map // by node: until when nobody who waits for an invoice asks it
+	probing  *places.Shares           // by receiver: how many probes of this process may be out
+	hung     sync.Map                 // by node: until when nobody who waits for an invoice asks it
 
 	// heard holds, by action, the latest outcome of a payment that this process follows, once the preimage is known:
 	// nobody needs to ask the node again.
@@ -220,7 +221,7 @@ func New(c Config) (*Relay, error) {
 		c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) { return ctx, func() {} }
 	}
 	r := &Relay{Config: c, wakes: map[string]chan struct{}{}, fresh: map[string]chan struct{}{}, claiming: map[string]*claimingNow{},
-		lacks: map[string]*lack{}, shares: map[string]*share{}, crowds: map[string]*crowd{}, probing: probing{receivers: map[int64]*probed{}}}
+		lacks: map[string]*lack{}, shares: map[string]*share{}, crowds: map[string]*crowd{}, probing: places.New(int(c.Settings.MaxProbes))}
 	for _, name := range c.Nodes.Names() {
 		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, 1), &claimingNow{}
 		r.lacks[name], r.shares[name], r.crowds[name] = &lack{}, &share{most: MostWithdrawals(c.Places[name])}, &crowd{}
