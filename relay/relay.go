@@ -5,7 +5,8 @@
 // The dangers are a payment made twice, and a payment given up while it may still arrive. So a claim is committed
 // before anything is sent; it names the node and ends at a fixed moment. A payment has failed only when the node of
 // every claim says so (spec 01 §1.6). Begin with Run (work.go), which claims payments and sends them (send.go).
-// proceed.go says what has become of a payment; terms.go says beforehand what may be paid.
+// proceed.go finds out what has become of a payment; witness.go says when a node's word counts for that, claimend.go
+// what follows for the claim, and failure.go why a payment is given up. terms.go says beforehand what may be paid.
 package relay
 
 import (
@@ -143,8 +144,8 @@ type Config struct {
 	ConfirmClock func(ctx context.Context) error
 
 	// Doubted, if set, reports whether the database may lack claims, and since when by Monotonic: then nothing is sent,
-	// and nothing given up, while a node that could have the payment is silent, or somebody may yet send by such a claim.
-	// since stays when the doubt is over: whoever asked nodes before it may conclude something only now.
+	// and nothing given up, while a node that could have the payment is silent, or somebody may yet send by such a
+	// claim. since stays when the doubt is over: whoever asked nodes before it may conclude something only now.
 	Doubted func() (since time.Time, doubted bool)
 
 	Random  io.Reader    // default crypto/rand
