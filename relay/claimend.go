@@ -50,8 +50,8 @@ func freed(ctx context.Context, q *db.Queries, row db.RelayPayment, open *ending
 
 // sendAgain ends a claim under which nothing was sent, and puts its payment back: for the one node, or for any if only
 // is nil.
-func (r *Relay) sendAgain(ctx context.Context, row db.RelayPayment, attempt db.RelayAttempt, only *string, reason string,
-	pause time.Duration) error {
+func (r *Relay) sendAgain(ctx context.Context, row db.RelayPayment, attempt db.RelayAttempt, only *string,
+	reason string, pause time.Duration) error {
 	now := r.now()
 	err := r.inTx(ctx, func(q *db.Queries) error {
 		if ended, err := endClaim(ctx, q, row, ending{attempt, endedNotSent, reason}, now); err != nil || !ended {
@@ -111,7 +111,8 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, e ending, why re
 }
 
 // anotherNode reports whether a node that has not refused the payment is left to try.
-func (r *Relay) anotherNode(ctx context.Context, q *db.Queries, row db.RelayPayment, e ending, expired bool) (bool, error) {
+func (r *Relay) anotherNode(ctx context.Context, q *db.Queries, row db.RelayPayment, e ending,
+	expired bool) (bool, error) {
 	if e.outcome != endedFailed || receiverRefused(e.reason) || int(row.Attempts) >= r.Settings.MaxAttempts || expired {
 		return false, nil
 	}

@@ -117,7 +117,8 @@ func (r *Relay) mayLack(asked time.Time) bool {
 }
 
 // counts is nil if what nodes said is about all that this database may have forgotten: no copy has taken over since
-// they were asked, nor has a history been accepted since. Whoever stood still through both may have heard of neither.
+// they were asked, nor has a history been accepted since. A process that was stopped meanwhile may have heard of
+// neither.
 func (r *Relay) counts(ctx context.Context, q *db.Queries, has possession) error {
 	if r.mayLack(has.asked) {
 		return errSilent

@@ -56,9 +56,9 @@ func reasonOf(label string) reason {
 }
 
 // unwanted says why a payment must not be sent any more; nil if it may. A forward is wanted only while its payer's
-// payment is held with enough blocks left to pay on: a node that can never take it would not say so. A withdrawal is
-// bounded by no blocks, and its invoice may be valid for a week. Nobody could use the money for so long, so MaxWait
-// bounds it.
+// payment is held with enough blocks left to pay on. That is looked at before each send, too, but what no node claims
+// would wait for ever. A withdrawal is bounded by no blocks, and its invoice may be valid for a week. Nobody could use
+// the money for so long, so MaxWait bounds it.
 func (r *Relay) unwanted(ctx context.Context, row db.RelayPayment) (*reason, error) {
 	if row.ReceiverID == nil {
 		since := row.CreatedAt

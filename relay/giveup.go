@@ -18,7 +18,7 @@ import (
 // see (docs/operations.md).
 const lostFor = 21 * 24 * time.Hour
 
-// What stands against giving up a payment of which no node will say what became of it.
+// Why a payment is not given up, though no node says what became of it.
 var (
 	errMayArrive  = errors.New("it may still reach its receiver")
 	errGoesOn     = errors.New("it goes on by itself")

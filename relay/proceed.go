@@ -60,7 +60,8 @@ func (r *Relay) givenUp(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		return failureOf(row), nil // what the node has counts for a later withdrawal to the same invoice
 	}
 	if err == nil {
-		r.Log.ErrorContext(ctx, "a node has a payment that was given up: it goes on there", "action", row.ActionID, "node", has.name)
+		r.Log.ErrorContext(ctx, "a node has a payment that was given up: it goes on there", "action", row.ActionID,
+			"node", has.name)
 	}
 	return paidaction.Outcome{}, err
 }
@@ -92,7 +93,7 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 	}
 	why := new(reasonOf(string(wrap.Expired)))
 	expired, unsure := r.passed(ctx, row.ExpiresAt)
-	if !expired { // blocks count by whatever clock
+	if !expired { // also where the clock is not sure: blocks count without it
 		var err error
 		if why, err = r.unwanted(ctx, row); err != nil {
 			return paidaction.Outcome{}, err
@@ -187,9 +188,11 @@ func madeBy(node string, row db.RelayPayment, o paidaction.Outcome) paidaction.O
 // payment that it has. Once the invoice has expired, the node refuses it in any case, so it was never sent. A node that
 // has shown the payment before, under this claim or an earlier one, or has another key now, has lost its data, and its
 // word never counts.
-func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment, attempt db.RelayAttempt, clock time.Time) (paidaction.Outcome, error) {
+func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment,
+	attempt db.RelayAttempt, clock time.Time) (paidaction.Outcome, error) {
 	if attempt.Seen {
-		return paidaction.Outcome{}, r.lost(attempt, "%w, though it was given it: was node %s wiped or restored?", paidaction.ErrPaymentNotFound, attempt.Node)
+		return paidaction.Outcome{}, r.lost(attempt, "%w, though it was given it: was node %s wiped or restored?",
+			paidaction.ErrPaymentNotFound, attempt.Node)
 	}
 	if err := r.trusted(ctx, node, attempt.Node, row.ID); err != nil {
 		return paidaction.Outcome{}, err

@@ -17,10 +17,10 @@ import (
 
 // labels are all reasons for which a payment can be given up.
 func labels() []string {
-	all := []string{"", "CROWDED", "DIFFERS", "GIVEN_UP", "INVOICE_ENDED", "NO_NODE", "PAID_OTHERWISE", "UNKNOWN", "WALLET_GONE"}
-	for _, reason := range []paidaction.FailureReason{paidaction.ReasonNone, paidaction.ReasonTimeout, paidaction.ReasonNoRoute, paidaction.ReasonError,
-		paidaction.ReasonIncorrectDetails, paidaction.ReasonInsufficientBalance, paidaction.ReasonCanceled} {
-		all = append(all, string(reason))
+	all := []string{
+		"", "CROWDED", "DIFFERS", "EXPIRED", "GIVEN_UP", "INVOICE_ENDED", "NO_NODE", "PAID_OTHERWISE", "UNKNOWN",
+		"WALLET_GONE",
+		"CANCELED", "ERROR", "INCORRECT_PAYMENT_DETAILS", "INSUFFICIENT_BALANCE", "NONE", "NO_ROUTE", "TIMEOUT",
 	}
 	for _, rule := range wrap.Rules {
 		if rule.At&wrap.Held != 0 {
@@ -66,7 +66,9 @@ func (b *bundle) counting() (counted func(reason string) float64) {
 	registry := prometheus.NewRegistry()
 	b.Relay = b.NewRelay(func(c *relay.Config) { c.Metrics = relay.NewMetrics(registry) })
 	b.Engine.Relay = b.Relay
-	return func(reason string) float64 { return locktest.Metric(b, registry, "holdfast_relay_failed_total", reason) }
+	return func(reason string) float64 {
+		return locktest.Metric(b, registry, "holdfast_relay_failed_total", reason)
+	}
 }
 
 // What an operator gives up counts like everything else, once.

@@ -16,7 +16,8 @@ import (
 
 // present is what a node says of a payment at this moment. A stream has no deadline of its own, so this sets one: a
 // hanging node must hold up nothing but itself.
-func (r *Relay) present(ctx context.Context, node paidaction.SendingNode, h paidaction.Hash) (paidaction.PaymentUpdate, error) {
+func (r *Relay) present(ctx context.Context, node paidaction.SendingNode,
+	h paidaction.Hash) (paidaction.PaymentUpdate, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Settings.AskTimeout)
 	defer cancel()
 	return paidaction.PresentPayment(ctx, node, h)
@@ -51,7 +52,8 @@ func (r *Relay) sameAsClaimed(ctx context.Context, node paidaction.SendingNode, 
 		return fmt.Errorf("ask node %s for its key: %w", attempt.Node, err)
 	}
 	if key != attempt.NodeKey {
-		return r.lost(attempt, "another node answers under the name of node %s: what failed there is no word of this payment", attempt.Node)
+		return r.lost(attempt, "another node answers under the name of node %s: what failed there is no word of this payment",
+			attempt.Node)
 	}
 	return nil
 }
@@ -91,9 +93,9 @@ func (r *Relay) shownBefore(a db.RelayAttempt) error {
 	return r.lost(a, "node %s has shown the payment, and did not know it later: was it wiped or restored?", a.Node)
 }
 
-// stands is nil if what the nodes said when they were asked still means that nobody has the payment, under the lock of
-// its row: no copy of the database has taken over since, which may lack a claim that was made meanwhile; and no node
-// turns out to have shown the payment, whatever became of a later claim.
+// stands is nil if what the nodes said still means that nobody has the payment. It is called under the lock of the
+// payment's row. No copy of the database may have taken over since the nodes were asked: it may lack a claim that was
+// made meanwhile. And no node may have shown the payment before, whatever became of a later claim.
 func (r *Relay) stands(ctx context.Context, q *db.Queries, row db.RelayPayment, has possession) error {
 	attempts, err := q.Attempts(ctx, row.ID)
 	if err != nil {
@@ -111,7 +113,8 @@ func (r *Relay) stands(ctx context.Context, q *db.Queries, row db.RelayPayment, 
 // that was stopped between its claim and its send may wake up, and only the deadline of the send stops it (spec
 // 05.16d). The node keeps to that deadline by its own clock: if that is behind ours, it accepts a late call for longer.
 // The grace is for a node that is slow to say what it was given.
-func (r *Relay) sendOver(ctx context.Context, node paidaction.SendingNode, attempt db.RelayAttempt) (over bool, clock time.Time, err error) {
+func (r *Relay) sendOver(ctx context.Context, node paidaction.SendingNode, attempt db.RelayAttempt) (over bool,
+	clock time.Time, err error) {
 	end := attempt.SendUntil.Add(r.Settings.Grace)
 	if !r.now().After(end) {
 		return false, clock, nil
@@ -136,7 +139,8 @@ func (r *Relay) atItsNode(ctx context.Context, row db.RelayPayment) (has, never 
 		}
 	}
 	now, err := r.present(ctx, node, hashOf(row))
-	switch absent := errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && now.State == paidaction.PaymentFailed); {
+	absent := errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && now.State == paidaction.PaymentFailed)
+	switch {
 	case !absent:
 		return err == nil, false, err
 	case !expired:
