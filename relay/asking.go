@@ -10,9 +10,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// asking is which nodes are asked about one invoice while somebody waits for the answer. A node that hangs is not waited
-// for again and again, where another one can answer as well. That is so of all questions but one: whether it has paid a
-// hash, only the node itself can say, so every node is asked that (notPaid).
+// asking is which nodes are asked about one invoice while somebody waits for the answer. A node that hangs is not
+// waited for again and again, where another one can answer as well. That is so of all questions but one: whether it has
+// paid a hash, only the node itself can say, so every node is asked that (notPaid).
 type asking struct {
 	relay *Relay
 	mu    sync.Mutex

@@ -15,13 +15,14 @@ import (
 // given no forward while too little of what it can send is left. That part is for withdrawals alone.
 //
 // The node itself says what is left, since only it knows its channels, in how many parts it sends, and what else uses
-// them. Nobody waits for that: whoever asks gets by the last answer. No money depends on it, so without an answer
+// them. Nobody waits for that: the last answer counts. No money depends on it, so without an answer
 // payments go on. What goes out before the next answer, a few payments for each place at the node, comes on top.
 
 // A node that has many channels works for seconds to list them.
 const (
 	crowdAge     = 2 * time.Second  // an answer older than this is replaced when the next payment comes
-	crowdRest    = 10               // the node rests for at least so many times as long as the last answer took
+	crowdRest    = 10               // the node rests for so many times as long as the last answer took,
+	crowdRestMax = 20 * time.Second // but no longer than this
 	crowdGood    = time.Minute      // an answer counts for so long
 	crowdTimeout = 30 * time.Second // for an answer
 	// hangsAfter is for how long a node has to say that it is crowded. What does not hang is over by then, such as a
@@ -32,7 +33,8 @@ const (
 // errCrowded says that too little is left of what a node can send.
 var errCrowded = &wrap.Violation{Code: "CROWDED", Why: "too many payments hang in the node's channels"}
 
-// crowd is what a node last said of its channels. Times are by a clock that nobody sets, if Config.Now has one.
+// crowd is what a node last said of its channels. Its times are those of Config.Now. Where that is time.Now, they are
+// compared by the clock that nobody sets.
 type crowd struct {
 	mu      sync.Mutex
 	asking  bool
@@ -74,7 +76,7 @@ func (r *Relay) askCrowd(ctx context.Context, name string, c *crowd) {
 	ended := r.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asking, c.next = false, ended.Add(min(max(crowdAge, crowdRest*ended.Sub(began)), crowdGood/3))
+	c.asking, c.next = false, ended.Add(min(max(crowdAge, crowdRest*ended.Sub(began)), crowdRestMax))
 	if err != nil {
 		if !c.away {
 			r.Log.WarnContext(ctx, "a node does not say what is left in its channels: it is given payments all the same", "node", name, "error", err)

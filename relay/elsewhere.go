@@ -117,7 +117,8 @@ func (r *Relay) mayLack(asked time.Time) bool {
 }
 
 // counts is nil if what nodes said is about all that this database may have forgotten: no copy has taken over since
-// they were asked, nor has a history been accepted since. Whoever stood still through both may have heard of neither.
+// they were asked, nor has a history been accepted since. A process that was stopped meanwhile may have heard of
+// neither.
 func (r *Relay) counts(ctx context.Context, q *db.Queries, has possession) error {
 	if r.mayLack(has.asked) {
 		return errSilent
@@ -141,15 +142,14 @@ func (r *Relay) leave(ctx context.Context, c *claim, has possession) Blame {
 	if c.pinned && !has.paid {
 		return r.notSent(ctx, c, fmt.Errorf("%w: %s", errElsewhere, reason))
 	}
-	if err := r.leaveTo(context.WithoutCancel(ctx), c.row, paidaction.StageInWork, &c.attempt, endedNotSent, reason, has.name); err != nil {
+	if err := r.leaveTo(context.WithoutCancel(ctx), c.row, &ending{c.attempt, endedNotSent, reason}, has.name); err != nil {
 		r.Log.WarnContext(ctx, "a payment could not be left to the node that has it", "action", c.row.ActionID, "error", err)
 	}
 	return Nobody
 }
 
-// leaveTo moves a payment from its stage to the node that has it. If instead is not nil, it ends that claim with this
-// outcome.
-func (r *Relay) leaveTo(ctx context.Context, row db.RelayPayment, from paidaction.Stage, instead *db.RelayAttempt, outcome, reason, name string) error {
+// leaveTo moves a payment to the node that has it, and ends the claim on it, if there is one.
+func (r *Relay) leaveTo(ctx context.Context, row db.RelayPayment, e *ending, name string) error {
 	node, err := r.Nodes.Sender(name)
 	if err != nil {
 		return err
@@ -163,10 +163,10 @@ func (r *Relay) leaveTo(ctx context.Context, row db.RelayPayment, from paidactio
 	now, left := r.now(), int64(0)
 	err = r.inTx(ctx, func(q *db.Queries) (err error) {
 		left = 0
-		if ended, err := endClaim(ctx, q, row, instead, outcome, reason, now); err != nil || !ended {
+		if free, err := freed(ctx, q, row, e, now); err != nil || !free {
 			return err
 		}
-		left, err = q.LeaveRelay(ctx, db.LeaveRelayParams{ID: row.ID, FromStage: string(from), Node: name, NodeKey: key, At: now})
+		left, err = q.LeaveRelay(ctx, db.LeaveRelayParams{ID: row.ID, FromStage: row.Stage, Node: name, NodeKey: key, At: now})
 		return err
 	})
 	if err == nil && left > 0 {

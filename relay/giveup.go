@@ -18,7 +18,7 @@ import (
 // see (docs/operations.md).
 const lostFor = 21 * 24 * time.Hour
 
-// What stands against giving up a payment of which no node will say what became of it.
+// Why a payment is not given up, though no node says what became of it.
 var (
 	errMayArrive  = errors.New("it may still reach its receiver")
 	errGoesOn     = errors.New("it goes on by itself")
@@ -30,7 +30,7 @@ var (
 // decide, who knows that the node's data are gone for good, and what it offered its peers is spent. Nothing else that
 // can still arrive is given up: neither while the payer's payment is held, which outlasts the receiver's by 80 blocks
 // (spec 03 §3.2), nor, where no payer's payment tells, for three weeks.
-func (r *Relay) GiveUp(ctx context.Context, action int64, reason string) error {
+func (r *Relay) GiveUp(ctx context.Context, action int64, told string) error {
 	q := db.New(r.Pool)
 	row, err := q.GetRelay(ctx, action)
 	if err != nil {
@@ -45,10 +45,10 @@ func (r *Relay) GiveUp(ctx context.Context, action int64, reason string) error {
 	case row.Node == nil:
 		return fmt.Errorf("%w: its payment is %s, and no node was given it", errGoesOn, row.Stage)
 	}
-	var open *db.RelayAttempt // as it is before the nodes are asked: what they say is no word of a later claim
+	var open *ending // of the claim as it is before the nodes are asked: what they say is no word of a later one
 	switch claim, err := q.OpenAttempt(ctx, row.ID); {
 	case err == nil:
-		open = &claim
+		open = &ending{claim, endedFailed, "given up by an operator: its node has lost its data"}
 	case !errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("read the claim: %w", err)
 	}
@@ -71,25 +71,17 @@ func (r *Relay) GiveUp(ctx context.Context, action int64, reason string) error {
 	case has.answered < len(r.Nodes.Names()):
 		return errNotAllSaid
 	}
-	refusal := paidaction.Errorf(paidaction.CodeInternal, "%s", reason)
-	now := r.now()
-	return r.inTx(ctx, func(q *db.Queries) error {
-		ended, err := endClaim(ctx, q, row, open, endedFailed, "given up by an operator: its node has lost its data", now)
-		switch {
+	why := reason{givenUp, paidaction.Errorf(paidaction.CodeInternal, "%s", told)}
+	_, err = r.fail(ctx, row, why, func(q *db.Queries, at time.Time) (bool, error) {
+		switch free, err := freed(ctx, q, row, open, at); {
 		case err != nil:
-			return err
-		case !ended:
-			return errMovedOn
+			return false, err
+		case !free:
+			return false, errMovedOn
 		}
-		if err := r.counts(ctx, q, has); err != nil {
-			return err
-		}
-		n, err := q.FailRelay(ctx, db.FailRelayParams{ID: row.ID, FromStage: row.Stage, FailureCode: new(string(refusal.Code)), FailureMessage: &refusal.Message, At: now})
-		if err == nil && n == 0 {
-			err = errMovedOn // and its claim stays: a payment in work without one would be looked at by nobody
-		}
-		return err
+		return true, r.counts(ctx, q, has)
 	})
+	return err
 }
 
 // cannotArrive is nil if no part of a payment can be under way any more.

@@ -9,10 +9,10 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// What a node says that it can send is an upper bound: it includes reserves, and channels whose peers are away. The
-// node has no balance for more than it can really send. Whoever withdraws that much gets the money back, and could do
-// so again and again. So the node does not rest because of this, but gets only smaller payments for a while. Each
-// process finds this out for itself, by a payment that the node fails at once and that goes on to another node.
+// What a node says that it can send is an upper bound: it includes reserves, and channels whose peers are away. What is
+// more than it can really send fails there for lack of balance. Whoever withdraws that much gets the money back, and
+// could do so again and again. So the node does not rest because of this, but gets only smaller payments for a while.
+// Each process finds this out for itself, by a payment that the node fails at once and that goes on to another node.
 
 // lack is an amount that a node had no balance for.
 type lack struct {

@@ -36,7 +36,11 @@ type story struct {
 	all       []*paidaction.PaidAction
 	receivers map[paidaction.Hash]*simnode.Receiver
 	processes []func()
+	came      *came
 }
+
+// came is how far payments came, over all stories: where all of them are refused at once, nobody is paid unfairly either.
+type came struct{ paid, failed int }
 
 // breathe lets the processes work for a moment. How far they come meanwhile is a matter of chance, as the events are: there is no signal to wait for.
 func (s *story) breathe() {
@@ -191,6 +195,12 @@ func (s *story) wantFair() {
 			continue
 		}
 		got := r.Receipt(hash)
+		if got.Received > 0 {
+			s.came.paid++
+		}
+		if pa.State == paidaction.Failed {
+			s.came.failed++
+		}
 		if got.Payments > 1 {
 			s.Errorf("action %d: the receiver was paid %d times", pa.ID, got.Payments)
 		}
@@ -225,6 +235,7 @@ func TestWhateverHappens(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		_ = checks.Value.Set("20") // each has a database of its own, and lasts a second
 	}
+	var came came
 	rapid.Check(t, func(rt *rapid.T) {
 		events := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) event {
 			return event{rapid.SampledFrom(happenings).Draw(t, "what"), rapid.IntRange(0, 5).Draw(t, "who"), rapid.IntRange(0, 99).Draw(t, "much")}
@@ -233,7 +244,7 @@ func TestWhateverHappens(t *testing.T) {
 			b := &bundle{World: enginetest.NewNodes(t, []string{"one", "two"}, paidaction.Settings{})}
 			b.author, b.payer = b.User("author", 100_000, 0), b.User("payer", 0, 0)
 			b.item, b.wallet = b.Post(b.author, "a post"), b.Wallets.Add(b.author)
-			s := &story{bundle: b, sender: b.User("sender", 0, 1_000_000), receivers: map[paidaction.Hash]*simnode.Receiver{}}
+			s := &story{bundle: b, sender: b.User("sender", 0, 1_000_000), receivers: map[paidaction.Hash]*simnode.Receiver{}, came: &came}
 			s.processes = append(s.processes, s.Run(b.Relay))
 			for _, e := range events {
 				s.happens(e)
@@ -244,4 +255,7 @@ func TestWhateverHappens(t *testing.T) {
 			rt.Fatalf("after %+v", events)
 		}
 	})
+	if came.paid == 0 || came.failed == 0 {
+		t.Errorf("no story came so far: %d receivers were paid, %d payments to a receiver failed", came.paid, came.failed)
+	}
 }

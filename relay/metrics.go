@@ -41,7 +41,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		sent:      counter("sent_total", "Payments given to a node.", "node"),
 		succeeded: counter("succeeded_total", "Payments whose preimage came back, by node.", "node"),
 		confirmed: counter("confirmed_total", "Payments that are settled: the payer's payment was taken, or a withdrawal is final.", "flow"),
-		failures:  counter("failed_total", "Payments given up for good, by reason.", "reason"),
+		failures:  counter("failed_total", "Payments given up for good, by reason (docs/relay.md).", "reason"),
 		refused:   counter("refused_total", "Invoices that were not accepted for payment, by rule.", "rule"),
 		already: in.NewCounter(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "relay", Name: "already_given_total",
 			Help: "Payments that a node had already when they were to be sent."}),

@@ -43,8 +43,8 @@ func hashIsTaken(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "23505" && pg.ConstraintName == "relay_payment_hash"
 }
 
-// Requeue puts a failed payment back into the pipeline, unless its money was already given back. DUPLICATE if its hash is
-// another payment's by now, UNKNOWN_OUTCOME if the answer to the commit did not come.
+// Requeue puts a failed payment back into the pipeline, unless its money was already given back. DUPLICATE if its hash
+// is another payment's by now, UNKNOWN_OUTCOME if the answer to the commit did not come.
 func Requeue(ctx context.Context, pool *pgxpool.Pool, action int64, now time.Time) error {
 	var put bool
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {

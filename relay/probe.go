@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"strconv"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -30,11 +30,11 @@ var errProbing = &wrap.Violation{Code: "PROBES_HANG", Why: "routes to it were tr
 // noted as hanging.
 func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver int64, request paidaction.RouteRequest,
 	inner paidaction.Bolt11) (paidaction.Route, error) {
-	leave, err := r.probing.enter(ctx, receiver, r.Settings, r.Wait)
+	give, err := r.placeToProbe(ctx, receiver)
 	if err != nil {
 		return paidaction.Route{}, err
 	}
-	defer leave()
+	defer give()
 	id, err := r.beginProbe(ctx, receiver, inner)
 	if err != nil {
 		return paidaction.Route{}, err
@@ -54,66 +54,20 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	return route, err
 }
 
-// probing is who of this process probes a receiver, and who waits for that. Several who pay somebody popular at the same
-// moment wait for each other's probes: only those that hang have the receiver passed over.
-type probing struct {
-	mu        sync.Mutex
-	receivers map[int64]*probed // those that somebody probes or waits for
-}
-
-type probed struct {
-	out   chan struct{} // a token for each probe that is out
-	users int           // who probe or wait
-}
-
-// enter waits until fewer than MaxProbes to the receiver are out, for as long as one of them may take. leave has to be
-// called when the probe is over. errProbing: none came back in time.
-func (p *probing) enter(ctx context.Context, receiver int64, s Settings, wait func(context.Context, func() bool)) (leave func(), err error) {
-	to := p.of(receiver, s.MaxProbes)
-	leave = func() {
-		<-to.out
-		p.left(receiver, to)
-	}
-	select {
-	case to.out <- struct{}{}:
-		return leave, nil
-	default:
-	}
-	limited, cancel := context.WithTimeout(ctx, s.ProbeTimeout)
+// placeToProbe waits until fewer than MaxProbes of this process to the receiver are out, for as long as one of them may
+// take: several who pay somebody popular at the same moment wait for each other's probes. give gives the place back.
+// errProbing: none came back in time.
+func (r *Relay) placeToProbe(ctx context.Context, receiver int64) (give func(), err error) {
+	limited, cancel := context.WithTimeout(ctx, r.Settings.ProbeTimeout)
 	defer cancel()
-	if wait != nil {
-		wait(limited, func() bool { return len(to.out) == cap(to.out) })
-	}
-	select {
-	case to.out <- struct{}{}:
-		return leave, nil
-	case <-limited.Done():
-	}
-	p.left(receiver, to)
-	if ctx.Err() != nil {
+	give, err = r.probing.Take(limited, strconv.FormatInt(receiver, 10), r.Wait)
+	switch {
+	case err == nil:
+		return give, nil
+	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
 	return nil, errProbing
-}
-
-func (p *probing) of(receiver, most int64) *probed {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	to := p.receivers[receiver]
-	if to == nil {
-		to = &probed{out: make(chan struct{}, most)}
-		p.receivers[receiver] = to
-	}
-	to.users++
-	return to
-}
-
-func (p *probing) left(receiver int64, to *probed) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if to.users--; to.users == 0 {
-		delete(p.receivers, receiver)
-	}
 }
 
 // beginProbe counts the open probes under the lock of the receiver's row, so that many at once cannot exceed the bound.

@@ -5,7 +5,8 @@
 // The dangers are a payment made twice, and a payment given up while it may still arrive. So a claim is committed
 // before anything is sent; it names the node and ends at a fixed moment. A payment has failed only when the node of
 // every claim says so (spec 01 §1.6). Begin with Run (work.go), which claims payments and sends them (send.go).
-// proceed.go says what has become of a payment; terms.go says beforehand what may be paid.
+// proceed.go finds out what has become of a payment; witness.go says when a node's word counts for that, claimend.go
+// what follows for the claim, and failure.go why a payment is given up. terms.go says beforehand what may be paid.
 package relay
 
 import (
@@ -23,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	places "github.com/a-seed-a7aed72f/holdfast/internal/share"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -142,8 +144,8 @@ type Config struct {
 	ConfirmClock func(ctx context.Context) error
 
 	// Doubted, if set, reports whether the database may lack claims, and since when by Monotonic: then nothing is sent,
-	// and nothing given up, while a node that could have the payment is silent, or somebody may yet send by such a claim.
-	// since stays when the doubt is over: whoever asked nodes before it may conclude something only now.
+	// and nothing given up, while a node that could have the payment is silent, or somebody may yet send by such a
+	// claim. since stays when the doubt is over: whoever asked nodes before it may conclude something only now.
 	Doubted func() (since time.Time, doubted bool)
 
 	Random  io.Reader    // default crypto/rand
@@ -178,8 +180,8 @@ type Relay struct {
 	lacks    map[string]*lack         // by node
 	shares   map[string]*share        // by node
 	crowds   map[string]*crowd        // by node
-	probing  probing
-	hung     sync.Map // by node: until when nobody who waits for an invoice asks it
+	probing  *places.Shares           // by receiver: how many probes of this process may be out
+	hung     sync.Map                 // by node: until when nobody who waits for an invoice asks it
 
 	// heard holds, by action, the latest outcome of a payment that this process follows, once the preimage is known:
 	// nobody needs to ask the node again.
@@ -220,7 +222,7 @@ func New(c Config) (*Relay, error) {
 		c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) { return ctx, func() {} }
 	}
 	r := &Relay{Config: c, wakes: map[string]chan struct{}{}, fresh: map[string]chan struct{}{}, claiming: map[string]*claimingNow{},
-		lacks: map[string]*lack{}, shares: map[string]*share{}, crowds: map[string]*crowd{}, probing: probing{receivers: map[int64]*probed{}}}
+		lacks: map[string]*lack{}, shares: map[string]*share{}, crowds: map[string]*crowd{}, probing: places.New(int(c.Settings.MaxProbes))}
 	for _, name := range c.Nodes.Names() {
 		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, 1), &claimingNow{}
 		r.lacks[name], r.shares[name], r.crowds[name] = &lack{}, &share{most: MostWithdrawals(c.Places[name])}, &crowd{}

@@ -125,11 +125,6 @@ func (r *Relay) noteEarlier(ctx context.Context, c *claim, before paidaction.Pay
 	return nil
 }
 
-// isEarlier reports whether the node speaks of a payment that had failed before the claim's send.
-func isEarlier(attempt db.RelayAttempt, u paidaction.PaymentUpdate) bool {
-	return attempt.Earlier != nil && u.Created == *attempt.Earlier
-}
-
 // follow brings the action on as soon as a part is settled, even if others hang.
 func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *paidaction.PaymentUpdate) func(paidaction.PaymentUpdate) error {
 	known := false
@@ -168,10 +163,10 @@ func (r *Relay) see(ctx context.Context, c *claim, shown paidaction.PaymentUpdat
 	}))
 }
 
-// noteShown notes that the node of a claim has shown the payment. Whoever stood still since the claim may have heard of
-// what was sent under a later one: taken for that of the earlier one, which the node then did not know, it would be a loss
-// of the node's data, and no failure would end the payment. Where the node shows the same still, it has lost nothing, and
-// it is noted at the later claim.
+// noteShown notes that the node of a claim has shown the payment. A process that was stopped after its claim may hear
+// of the payment sent under a later claim. Noted at the earlier one, which ended because the node did not know the
+// payment, it would look as if the node had lost data, and no failure could end the payment. So the node is asked
+// again, and if it still shows this payment, the later claim's worker notes it.
 func (r *Relay) noteShown(ctx context.Context, node paidaction.SendingNode, row db.RelayPayment, attempt db.RelayAttempt, shown paidaction.PaymentUpdate) error {
 	noted, err := db.New(r.Pool).SeeAttempt(ctx, attempt.ID)
 	if err != nil || noted > 0 {
@@ -217,7 +212,8 @@ func (r *Relay) finished(ctx context.Context, c *claim, last paidaction.PaymentU
 		if last.Failure == paidaction.ReasonInsufficientBalance {
 			r.lacked(ctx, c) // before another such payment is claimed
 		}
-		if _, err := r.ended(ctx, c.row, c.attempt, endedFailed, string(last.Failure)); err != nil {
+		end := ending{c.attempt, endedFailed, string(last.Failure)}
+		if _, err := r.ended(ctx, c.row, end, reasonOf(end.reason)); err != nil {
 			r.Log.WarnContext(ctx, "the end of a payment could not be stored", "action", c.row.ActionID, "error", err)
 		}
 	}
@@ -259,7 +255,7 @@ func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
 		if errors.Is(cause, errCrowded) && r.roomElsewhere(ctx, c.attempt.Node) {
 			outcome = endedFailed // so it goes to another node, and not to this one
 		}
-		_, err = r.ended(ctx, c.row, c.attempt, outcome, rule)
+		_, err = r.ended(ctx, c.row, ending{c.attempt, outcome, rule}, reasonOf(rule))
 	} else {
 		err = r.sendAgain(ctx, c.row, c.attempt, only, cause.Error(), r.Settings.Pause<<min(c.row.Attempts-1, 4))
 	}

@@ -29,7 +29,8 @@ const (
 	byExpiry = 3
 )
 
-// order is the order in which payments are claimed. Workers that claim at the same time may exceed byExpiry by one each.
+// order is the order in which payments are claimed. Workers that claim at the same time may exceed byExpiry by one
+// each.
 type order struct{ row atomic.Int32 } // claims since the last one that might go by age
 
 func (o *order) byAge() bool { return o.row.Load() >= byExpiry }

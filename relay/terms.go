@@ -168,8 +168,8 @@ func (r *Relay) decode(ctx context.Context, a *asking, bolt11 string) (paidactio
 	return paidaction.Bolt11{}, err
 }
 
-// own reports whether one of these nodes of ours issued an invoice. A blinded invoice does not show its node's key: then
-// each node is asked for the hash.
+// own reports whether one of these nodes of ours issued an invoice. A blinded invoice does not show its node's key:
+// then each node is asked for the hash.
 func (r *Relay) own(ctx context.Context, a *asking, inv paidaction.Bolt11, nodes []string) (bool, error) {
 	if _, err := db.New(r.Pool).InvoiceOfHash(ctx, inv.Hash[:]); !errors.Is(err, pgx.ErrNoRows) {
 		return true, err
@@ -302,8 +302,8 @@ func (r *Relay) address(ctx context.Context, p paidaction.Payee) (string, error)
 	return r.Wallets.Address(ctx, p.To, p.Amount, p.Comment)
 }
 
-// notFor refuses an invoice for another amount than was asked for. What is no whole sat is said in msat: rounded, the two
-// could look the same.
+// notFor refuses an invoice for another amount than was asked for. What is no whole sat is said in msat: rounded, the
+// two could look the same.
 func notFor(amount, asked paidaction.Msat) error {
 	if amount%1000 != 0 || asked%1000 != 0 {
 		return paidaction.Errorf(paidaction.CodeInvalidAmount, "The invoice is for %s msat, not for %s.", amount, asked)
@@ -414,7 +414,7 @@ func (r *Relay) wanted(ctx context.Context, row db.RelayPayment) error {
 func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentRequest, error) {
 	request := paidaction.PaymentRequest{Bolt11: c.row.Bolt11, FeeLimit: paidaction.Msat(c.row.BudgetMsat), Timeout: r.Settings.SendTimeout}
 	if c.pinned {
-		if err := r.sameNode(ctx, c.node, c.attempt.Node, c.row.ID); err != nil {
+		if err := r.trusted(ctx, c.node, c.attempt.Node, c.row.ID); err != nil {
 			return request, err
 		}
 	}
@@ -464,7 +464,8 @@ func (r *Relay) prepare(ctx context.Context, c *claim) (paidaction.PaymentReques
 		Chain: chain, Held: held, OuterCLTV: c.outerCLTV, Budget: request.FeeLimit}
 	request, err = r.Rules.Forward(c.row.Bolt11, facts)
 	if rule, _ := ruleOf(err); rule == string(wrap.Expired) && r.ConfirmClock(ctx) != nil {
-		// That would end the payment, by a clock that is not to be believed. The node refuses by its own what has expired.
+		// That would end the payment, by a clock that is not to be believed. The node refuses by its own what has
+		// expired.
 		facts.Now = inner.Created
 		request, err = r.Rules.Forward(c.row.Bolt11, facts)
 	}

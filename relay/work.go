@@ -250,8 +250,9 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 // since is the moment after which those payments were claimed that can still hold a place.
 func (r *Relay) since(now time.Time) time.Time { return now.Add(-r.Settings.SendWindow) }
 
-// claimOf commits the promise to send, before anything is sent. It is not abandoned half-way when ctx ends: nobody would
-// know whether there is a claim, so nobody could send the payment before its time is over, and then only the same node.
+// claimOf commits the promise to send, before anything is sent. It is not abandoned half-way when ctx ends: nobody
+// would know whether there is a claim, so nobody could send the payment before its time is over, and then only the same
+// node.
 func (r *Relay) claimOf(ctx context.Context, c *claim, sendable paidaction.Msat, of kinds) error {
 	a := &c.attempt
 	a.ClaimedAt = r.now()
