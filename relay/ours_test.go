@@ -57,3 +57,22 @@ func TestAnInvoiceOfANodeThatOnlyIssuesIsNotWrapped(t *testing.T) {
 		t.Errorf("a withdrawal: %+v, %v", paid, err)
 	}
 }
+
+// Another program may have a hold invoice at the node under the hash of a receiver's invoice, such as one for a swap. It
+// is not taken for ours: its payment would be forwarded to the receiver.
+func TestWhatTheNodeHasForAnotherProgramIsNotWrapped(t *testing.T) {
+	b := setup(t)
+	b.wallet.Same = b.issue(simnode.Ask{Amount: 70_000}).Bolt11
+	inner, err := b.Node.DecodeInvoice(b.Ctx, b.wallet.Same)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Node.OpenInvoice(b.Ctx, paidaction.InvoiceRequest{Hold: true, Hash: inner.Hash, Amount: 100_000, Expiry: time.Hour, CLTVDelta: 80}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.NewRelay().Wrap(b.Ctx, b.wrapping())
+	said, _ := paidaction.AsRefusal(b.wallet.Said[len(b.wallet.Said)-1])
+	if !errors.Is(err, paidaction.ErrNoReceiver) || said == nil || said.Code != "OURS" {
+		t.Errorf("%v, and the wallet's owner was told %v", err, said)
+	}
+}

@@ -104,7 +104,7 @@ func (r *Relay) wrapped(ctx context.Context, q paidaction.WrapRequest, bolt11 st
 		return paidaction.Forward{}, err
 	}
 	facts := wrap.Facts{Inner: inner, Requested: q.Share, Outer: q.Outer, Now: r.now(), Chain: chain}
-	if facts.Own, err = r.own(ctx, a, inner, r.Nodes.Ours()); err != nil {
+	if facts.Own, err = r.own(ctx, a, inner, r.Nodes.Ours(), q.Node); err != nil {
 		return paidaction.Forward{}, err
 	}
 	if facts.HashUsed, err = r.used(ctx, a, inner.Hash); err != nil {
@@ -168,9 +168,11 @@ func (r *Relay) decode(ctx context.Context, a *asking, bolt11 string) (paidactio
 	return paidaction.Bolt11{}, err
 }
 
-// own reports whether one of these nodes of ours issued an invoice. A blinded invoice does not show its node's key:
-// then each node is asked for the hash.
-func (r *Relay) own(ctx context.Context, a *asking, inv paidaction.Bolt11, nodes []string) (bool, error) {
+// own reports whether one of these nodes of ours issued an invoice. A blinded invoice does not show its node's key: then
+// each node is asked for the hash. The node that is to issue ours around it, if any, is asked always: it may have a hold
+// invoice of another program under this hash, such as one for a swap. It would not open a second one, and we would take
+// the first for ours, and its payment for our payer's.
+func (r *Relay) own(ctx context.Context, a *asking, inv paidaction.Bolt11, nodes []string, issuer string) (bool, error) {
 	if _, err := db.New(r.Pool).InvoiceOfHash(ctx, inv.Hash[:]); !errors.Is(err, pgx.ErrNoRows) {
 		return true, err
 	}
@@ -186,7 +188,7 @@ func (r *Relay) own(ctx context.Context, a *asking, inv paidaction.Bolt11, nodes
 		if slices.Contains(keys, inv.Destination) {
 			return true, nil
 		}
-		if !inv.Blinded {
+		if !inv.Blinded && name != issuer {
 			continue
 		}
 		err = a.ask(ctx, r.Settings.LookTimeout, name, func(ctx context.Context) error {
@@ -338,7 +340,7 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 	case !errors.Is(err, pgx.ErrNoRows):
 		return out, fmt.Errorf("look for the invoice among ours: %w", err)
 	}
-	own, err := r.own(ctx, a, inv, r.Nodes.Names())
+	own, err := r.own(ctx, a, inv, r.Nodes.Names(), "")
 	if err == nil && own {
 		err = paidaction.Errorf(paidaction.CodeInvalidInput, "This is an invoice of this service: it cannot be paid from a balance here.")
 	}
