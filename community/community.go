@@ -1,6 +1,6 @@
 // Package community is the application that comes with Holdfast: posts, comments, zaps, donations, credits. Everything
 // that costs money is one file with one implementation of paidaction.Action; Actions lists them. Begin with donate.go,
-// a small one; docs/add-an-action.md adds another.
+// a small one; docs/add-an-action.md adds another, and says which file has what several of them need.
 package community
 
 import (

@@ -8,6 +8,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
+const maxForwards = 5 // of an item
+
 // Forward gives a part of an item's zaps to somebody else.
 type Forward struct {
 	User int64 `json:"user"`

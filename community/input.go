@@ -1,35 +1,10 @@
 package community
 
 import (
-	"fmt"
 	"unicode/utf8"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
-
-// Codes of this package, besides those of paidaction. They too keep their meaning for ever.
-const (
-	CodeAlreadyVoted paidaction.Code = "ALREADY_VOTED" // this person's vote is in the poll, or waits to be paid
-	CodePollClosed   paidaction.Code = "POLL_CLOSED"   // voting is over
-	CodeBioExists    paidaction.Code = "BIO_EXISTS"    // each person has one bio, which can be edited
-)
-
-// States of rows that belong to a paid action. PENDING rows are visible only to the payer.
-const (
-	statePaid   = "PAID"
-	stateFailed = "FAILED"
-)
-
-// repointed makes of what a Repoint query returned an error, unless it gave the row of the earlier attempt to this one.
-func repointed(tx *paidaction.Tx, row string, n int64, err error) error {
-	if err != nil {
-		return fmt.Errorf("re-point the %s: %w", row, err)
-	}
-	if n == 0 {
-		return fmt.Errorf("no %s belongs to action %d", row, tx.Previous)
-	}
-	return nil
-}
 
 // checkSats refuses an amount of sats that is not above zero, or is more than there can be.
 func checkSats(sats int64) error {

@@ -2,15 +2,9 @@ package community
 
 import (
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -52,9 +46,6 @@ const (
 	maxTitle     = 140
 	maxBody      = 40_000
 	maxTerritory = 32
-	maxForwards  = 5
-	maxMentions  = 10
-	maxDepth     = 200 // of a thread: each comment is counted at every ancestor
 )
 
 // Spec follows the table of spec 02 §2.3.
@@ -89,112 +80,6 @@ func (ic ItemCreate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemCreateAr
 	}
 	boost, err := paidaction.Sats(a.Boost)
 	return price + uploads + boost, err
-}
-
-// price is base × 10^spam × (anonymous ? 10 : 1). The payer is locked, so that posts at the same moment cannot evade
-// the escalation (spec 05.19).
-func (ic ItemCreate) price(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (paidaction.Msat, error) {
-	if err := a.checkNow(tx.Payer, tx.Now); err != nil {
-		return 0, err
-	}
-	base, root, err := ic.base(ctx, tx, a)
-	if err != nil {
-		return 0, err
-	}
-	if tx.Payer == nil {
-		return base.Times(ic.Settings.AnonymousFactor)
-	}
-	if _, err := tx.DB.LockUser(ctx, *tx.Payer); err != nil {
-		return 0, fmt.Errorf("lock the author: %w", err)
-	}
-	if a.Bio != nil {
-		return base, checkFirstBio(ctx, tx)
-	}
-	spam, err := ic.spam(ctx, tx, a, root)
-	if err != nil {
-		return 0, err
-	}
-	return Escalate(base, spam)
-}
-
-// Escalate is base × 10^spam, or INVALID_AMOUNT where that is more than there is.
-func Escalate(base paidaction.Msat, spam int64) (cost paidaction.Msat, err error) {
-	cost = base
-	for range spam {
-		if cost, err = cost.Times(10); err != nil {
-			return 0, paidaction.Errorf(paidaction.CodeInvalidAmount, "You have written too much in a short time. Wait a few minutes.")
-		}
-	}
-	return cost, nil
-}
-
-// base is the price before any escalation, and for a comment the author of the thread's root.
-func (ic ItemCreate) base(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs) (cost paidaction.Msat, rootAuthor *int64, err error) {
-	if a.Bio != nil {
-		return ic.Settings.BioCost, nil, nil
-	}
-	if a.Parent == 0 {
-		if a.Territory == "" {
-			return ic.Settings.PostCost, nil, nil
-		}
-		t, err := openTerritory(ctx, tx, a.Territory)
-		return paidaction.Msat(t.BaseCostMsat), nil, err
-	}
-	parent, err := visibleItem(ctx, tx, a.Parent)
-	if err != nil {
-		return 0, nil, err
-	}
-	if len(parent.Ancestors) >= maxDepth {
-		return 0, nil, paidaction.Errorf(paidaction.CodeInvalidInput, "This thread is too deep to continue. Reply further up.")
-	}
-	rootAuthor = parent.AuthorID
-	if len(parent.Ancestors) > 0 {
-		root, err := tx.DB.GetItem(ctx, parent.Ancestors[0])
-		if err != nil {
-			return 0, nil, fmt.Errorf("read the root: %w", err)
-		}
-		rootAuthor = root.AuthorID
-	}
-	if parent.Territory == nil {
-		return ic.Settings.CommentCost, rootAuthor, nil
-	}
-	t, err := openTerritory(ctx, tx, *parent.Territory)
-	return paidaction.Msat(t.ReplyCostMsat), rootAuthor, err
-}
-
-// spam is how many times the price rises tenfold. For a post it counts own posts within the window. For a comment it
-// counts own comments on the same parent, plus the unbroken chain of own items above it; in one's own thread it is
-// zero.
-func (ic ItemCreate) spam(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, rootAuthor *int64) (int64, error) {
-	since := tx.Now.Add(-ic.Settings.SpamWindow)
-	if a.Parent == 0 {
-		return tx.DB.CountPostsSince(ctx, db.CountPostsSinceParams{AuthorID: tx.Payer, Since: since})
-	}
-	if rootAuthor != nil && *rootAuthor == *tx.Payer {
-		return 0, nil
-	}
-	siblings, err := tx.DB.CountCommentsSince(ctx, db.CountCommentsSinceParams{AuthorID: tx.Payer, ParentID: &a.Parent, Since: since})
-	if err != nil {
-		return 0, fmt.Errorf("count comments: %w", err)
-	}
-	chain, err := tx.DB.SelfReplyChain(ctx, db.SelfReplyChainParams{ParentID: a.Parent, AuthorID: tx.Payer, Since: since})
-	if err != nil {
-		return 0, fmt.Errorf("count the chain of own replies: %w", err)
-	}
-	return siblings + chain, nil
-}
-
-// visibleItem reads an item that everybody can see. Its author, ancestors and territory never change, so no lock is
-// needed: a lock on a popular item would make all who pay there wait for each other.
-func visibleItem(ctx context.Context, tx *paidaction.Tx, id int64) (db.Item, error) {
-	item, err := tx.DB.GetItem(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && (item.State != statePaid || item.DeletedAt != nil) {
-		return item, paidaction.Errorf(paidaction.CodeNotFound, "There is no such item.")
-	}
-	if err != nil {
-		return item, fmt.Errorf("read item %d: %w", id, err)
-	}
-	return item, nil
 }
 
 // Perform writes the item as pending, with everything attached to it.
@@ -247,64 +132,6 @@ func (ic ItemCreate) Perform(ctx context.Context, tx *paidaction.Tx, a ItemCreat
 	return ItemCreateResult{Item: id}, nil
 }
 
-// SweepFingerprints deletes fingerprints whose window is over, a page at a time.
-func SweepFingerprints(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
-	const page = 1000
-	n, err := q.DeleteFingerprints(ctx, db.DeleteFingerprintsParams{Before: now.Add(-time.Hour), Page: page})
-	if err != nil {
-		return false, fmt.Errorf("delete old fingerprints: %w", err)
-	}
-	return n == page, nil
-}
-
-// claimFingerprint refuses the same content by the same author within the window.
-func (ic ItemCreate) claimFingerprint(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, id int64) error {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", orNobody(tx.Payer), a.content()))
-	n, err := tx.DB.ClaimFingerprint(ctx, db.ClaimFingerprintParams{Fingerprint: sum[:], ItemID: id,
-		Until: tx.Now.Add(ic.Settings.DuplicateWindow), At: tx.Now})
-	if err != nil {
-		return fmt.Errorf("claim the fingerprint: %w", err)
-	}
-	if n == 0 {
-		return paidaction.Errorf(paidaction.CodeDuplicate, "The same thing was posted a moment ago.")
-	}
-	return nil
-}
-
-var mentionPattern = regexp.MustCompile(`(?:^|[^a-z0-9_@])@([a-z0-9_]{1,32})\b`)
-
-// mention stores the known people among the first few @names of a text, up to a limit per item.
-func mention(ctx context.Context, tx *paidaction.Tx, item int64, text string) error {
-	var names []string
-	for _, m := range mentionPattern.FindAllStringSubmatch(text, -1) {
-		if len(names) < maxMentions && !slices.Contains(names, m[1]) {
-			names = append(names, m[1])
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	users, err := tx.DB.UsersByName(ctx, names)
-	if err != nil {
-		return fmt.Errorf("read the mentioned: %w", err)
-	}
-	known, err := tx.DB.Mentions(ctx, item)
-	if err != nil {
-		return fmt.Errorf("read the mentions: %w", err)
-	}
-	var ids []int64
-	for _, u := range users {
-		// The limit is per item: changing a text again and again must not notify ever more people.
-		if !slices.Contains(known, u.ID) && len(known)+len(ids) < maxMentions {
-			ids = append(ids, u.ID)
-		}
-	}
-	if err := tx.DB.InsertMentions(ctx, db.InsertMentionsParams{ItemID: item, Users: ids}); err != nil {
-		return fmt.Errorf("insert the mentions: %w", err)
-	}
-	return nil
-}
-
 // OnPaid shows the item to everybody, counts it at its ancestors, and hands out the fee.
 func (ic ItemCreate) OnPaid(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, r ItemCreateResult) error {
 	item, err := tx.DB.GetItem(ctx, r.Item)
@@ -344,18 +171,6 @@ func countWritten(ctx context.Context, tx *paidaction.Tx, item db.Item) error {
 		return fmt.Errorf("count the item in its author's profile: %w", err)
 	}
 	return nil
-}
-
-// payFee gives a fee to the territory's founder and the rewards pool.
-func payFee(ctx context.Context, tx *paidaction.Tx, territory *string, fee paidaction.Msat, s Settings) error {
-	if territory == nil {
-		return tx.PayFee(fee, nil, s.RewardsPct)
-	}
-	t, err := tx.DB.GetTerritory(ctx, *territory)
-	if err != nil {
-		return fmt.Errorf("read the territory: %w", err)
-	}
-	return tx.PayFee(fee, &t.FounderID, s.RewardsPct)
 }
 
 // OnFail leaves the item visible only to its author, as failed, and lets the same text be posted again.
@@ -401,11 +216,7 @@ func (ItemCreate) AfterPaid(ctx context.Context, tx *paidaction.Tx, _ ItemCreate
 	if err != nil {
 		return fmt.Errorf("read the item: %w", err)
 	}
-	mentioned, err := tx.DB.Mentions(ctx, r.Item)
-	if err != nil {
-		return fmt.Errorf("read the mentions: %w", err)
-	}
-	if err := notify(ctx, tx, "MENTION", &r.Item, mentioned); err != nil {
+	if err := tellMentioned(ctx, tx, r.Item); err != nil {
 		return err
 	}
 	followers, err := tx.DB.SubscribersOf(ctx, item.Ancestors)
@@ -413,22 +224,4 @@ func (ItemCreate) AfterPaid(ctx context.Context, tx *paidaction.Tx, _ ItemCreate
 		return fmt.Errorf("read the followers: %w", err)
 	}
 	return notify(ctx, tx, "REPLY", &r.Item, followers)
-}
-
-// notify tells people of an action, except the one who did it.
-func notify(ctx context.Context, tx *paidaction.Tx, kind string, item *int64, users []int64) error {
-	users = slices.DeleteFunc(slices.Clone(users), func(u int64) bool { return tx.Payer != nil && u == *tx.Payer })
-	if len(users) == 0 {
-		return nil
-	}
-	return tell(ctx, tx, kind, item, users)
-}
-
-// tell tells people of an action, whoever did it.
-func tell(ctx context.Context, tx *paidaction.Tx, kind string, item *int64, users []int64) error {
-	err := tx.DB.InsertNotifications(ctx, db.InsertNotificationsParams{Users: users, Kind: kind, ActionID: tx.Action, ItemID: item, At: tx.Now})
-	if err != nil {
-		return fmt.Errorf("insert notifications: %w", err)
-	}
-	return nil
 }

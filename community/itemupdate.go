@@ -272,9 +272,5 @@ func (ItemUpdate) AfterPaid(ctx context.Context, tx *paidaction.Tx, a ItemUpdate
 	if a.Body == nil {
 		return nil
 	}
-	mentioned, err := tx.DB.Mentions(ctx, r.Item)
-	if err != nil {
-		return fmt.Errorf("read the mentions: %w", err)
-	}
-	return notify(ctx, tx, "MENTION", &r.Item, mentioned)
+	return tellMentioned(ctx, tx, r.Item)
 }

@@ -4,27 +4,17 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 )
 
 // sometimes are the actions whose rows are there only if they were asked for, so that reconcile cannot say that one is missing.
 var sometimes = []string{community.KindItemUpdate, community.KindTerritoryUnarchive}
 
-// others are the tables that name actions and are not what an action has made: how it is paid, who is told of it, and what counters are made of, which reconcile
-// holds against the rows themselves.
-var others = []string{"archived_loss", "inner_invoice", "invoice", "notification", "paid_action", "relay_payment", "vote_event", "wallet_failure", "wallet_log", "webhook_message"}
-
-// ofOthers are the tables whose users are not the payers: of a bounty, who has got it; of an invite, who has redeemed it.
-var ofOthers = []string{"bounty_payment", "invite_redemption"}
-
 // effects are what reconcile finds wrong with the rows that actions have made.
 type effects struct {
-	states  []db.BreaksOfEffectsRow
-	amounts []db.BreaksOfAmountsRow
-	owners  []db.BreaksOfOwnersRow
+	wrong   []db.BreaksOfEffectsRow
 	missing []db.MissingEffectsRow
 }
 
@@ -32,12 +22,8 @@ func (d *drive) effects(of db.DBTX, actions ...int64) (e effects) {
 	d.Helper()
 	q := db.New(of)
 	var err error
-	if e.states, err = q.BreaksOfEffects(d.Ctx, actions); err == nil {
-		if e.amounts, err = q.BreaksOfAmounts(d.Ctx, actions); err == nil {
-			if e.owners, err = q.BreaksOfOwners(d.Ctx, actions); err == nil {
-				e.missing, err = q.MissingEffects(d.Ctx, db.MissingEffectsParams{Actions: actions})
-			}
-		}
+	if e.wrong, err = q.BreaksOfEffects(d.Ctx, actions); err == nil {
+		e.missing, err = q.MissingEffects(d.Ctx, db.MissingEffectsParams{Actions: actions})
 	}
 	if err != nil {
 		d.Fatal(err)
@@ -52,7 +38,7 @@ func (d *drive) wantEffects() {
 	if err != nil {
 		d.Fatal(err)
 	}
-	if e := d.effects(d.Pool, actions...); len(e.states) != 0 || len(e.amounts) != 0 || len(e.owners) != 0 || len(e.missing) != 0 {
+	if e := d.effects(d.Pool, actions...); len(e.wrong) != 0 || len(e.missing) != 0 {
 		d.Errorf("reconcile finds %+v", e)
 	}
 }
@@ -75,60 +61,44 @@ func (d *drive) wantReconciled(id int64) {
 			'deadline', a.created_at, 'cost_msat', a.cost_msat + 1, 'payer_id', $3::bigint, 'genesis_id', NULL))).* FROM paid_action a WHERE a.id = $1`, id, other, somebody); err != nil {
 		d.Fatal(err)
 	}
-	rows, err := tx.Query(d.Ctx, `SELECT t.relname AS name, a.attname AS action, EXISTS (SELECT FROM pg_attribute WHERE attrelid = t.oid AND attname = 'msat') AS priced,
-			t.relname <> ALL($2) AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = t.oid AND attname IN ('user_id', 'author_id')) AS owned,
-			t.relname = 'item' OR EXISTS (SELECT FROM pg_attribute WHERE attrelid = t.oid AND attname = 'item_id') AS about
-		FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid
-		WHERE t.relkind = 'r' AND NOT t.relispartition AND t.relnamespace = 'public'::regnamespace AND t.relname <> ALL($1) AND (a.attname = 'action_id'
-			OR EXISTS (SELECT FROM pg_constraint c WHERE c.conrelid = t.oid AND a.attnum = ANY(c.conkey) AND c.confrelid = 'paid_action'::regclass))`, others, ofOthers)
-	if err != nil {
-		d.Fatal(err)
-	}
-	tables, err := pgx.CollectRows(rows, pgx.RowToStructByName[struct {
-		Name, Action string
-		Priced       bool
-		Owned        bool
-		About        bool // an item
-	}])
-	if err != nil {
-		d.Fatal(err)
-	}
-	var made, priced, owned, about int
-	for _, t := range tables {
+	var made, known struct{ rows, priced, owned, about int64 }
+	for _, t := range enginetest.Tables(d.Ctx, d, tx) {
 		moved, err := tx.Exec(d.Ctx, fmt.Sprintf(`UPDATE %s SET %s = $2 WHERE %s = $1`, t.Name, t.Action, t.Action), id, other)
 		if err != nil {
 			d.Fatal(err)
 		}
-		made += int(moved.RowsAffected())
+		n := moved.RowsAffected()
+		made.rows += n
 		if t.Priced {
-			priced += int(moved.RowsAffected())
+			made.priced += n
 		}
 		if t.Owned {
-			owned += int(moved.RowsAffected())
+			made.owned += n
 		}
-		if t.Owned && t.About {
-			about += int(moved.RowsAffected())
+		if t.About {
+			made.about += n
 		}
-	}
-	n, err := db.New(tx).CountsOfActions(d.Ctx, []int64{other})
-	if err != nil {
-		d.Fatal(err)
 	}
 	there, here := d.effects(tx, other), d.effects(tx, id)
-	if int(n.Effects) != made || len(there.states) != made || len(there.amounts) != priced || len(there.owners) != owned {
-		d.Errorf("%s makes %d rows, %d of them with a price and %d with a user; in internal/db/reconcile.sql CountsOfActions knows %d, BreaksOfEffects %d, BreaksOfAmounts %d, BreaksOfOwners %d",
-			d.kind, made, priced, owned, n.Effects, len(there.states), len(there.amounts), len(there.owners))
-	}
-	known := 0 // of those that are about an item
-	for _, row := range there.owners {
+	for _, row := range there.wrong {
+		if row.Differs {
+			known.rows++
+		}
+		if row.OtherAmount {
+			known.priced++
+		}
+		if row.Others {
+			known.owned++
+		}
 		if row.ItemID != 0 {
-			known++
+			known.about++
 		}
 	}
-	if known != about {
-		d.Errorf("%s makes %d rows that are about an item, and BreaksOfOwners in internal/db/reconcile.sql knows the item of %d: give it their item_id", d.kind, about, known)
+	if known != made {
+		d.Errorf("%s makes %d rows, %d of them with a price, %d with a user and %d about an item, too; BreaksOfEffects in internal/db/reconcile.sql knows %d, %d, %d and %d",
+			d.kind, made.rows, made.priced, made.owned, made.about, known.rows, known.priced, known.owned, known.about)
 	}
-	if made > 0 && len(here.missing) == 0 && !slices.Contains(sometimes, d.kind) {
+	if made.rows > 0 && len(here.missing) == 0 && !slices.Contains(sometimes, d.kind) {
 		d.Errorf("%s makes a row that MissingEffects in internal/db/reconcile.sql does not miss", d.kind)
 	}
 }

@@ -129,23 +129,3 @@ func (threadNodes) Item(_ context.Context, n *db.ItemsByIDRow) (*db.ItemsByIDRow
 func (r items) Payment(ctx context.Context, i *db.ItemsByIDRow) (schema.PaidAction, error) {
 	return r.showOwn(ctx, i.ActionID)
 }
-
-func (itemCreateResults) Item(ctx context.Context, r *community.ItemCreateResult) (*db.ItemsByIDRow, error) {
-	return loadersOf(ctx).items.Load(ctx, r.Item)
-}
-
-func (pollVoteResults) Item(ctx context.Context, r *community.PollVoteResult) (*db.ItemsByIDRow, error) {
-	return loadersOf(ctx).items.Load(ctx, r.Item)
-}
-
-func (itemUpdateResults) Item(ctx context.Context, r *community.ItemUpdateResult) (*db.ItemsByIDRow, error) {
-	return loadersOf(ctx).items.Load(ctx, r.Item)
-}
-
-func (zapResults) Item(ctx context.Context, r *community.ZapResult) (*db.ItemsByIDRow, error) {
-	return loadersOf(ctx).items.Load(ctx, r.Item)
-}
-
-func (boostResults) Item(ctx context.Context, r *community.BoostResult) (*db.ItemsByIDRow, error) {
-	return loadersOf(ctx).items.Load(ctx, r.Item)
-}

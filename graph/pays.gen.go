@@ -8,6 +8,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -137,4 +138,49 @@ func kinds() map[string]func(*paidaction.PaidAction) (schema.PaidAction, error) 
 	k["RECEIVE"] = boxed[schema.ReceiveAction]
 	k["WITHDRAW"] = boxed[schema.WithdrawAction]
 	return k
+}
+
+type boostResults struct{ *resolver }
+
+func (r *resolver) BoostResult() schema.BoostResultResolver { return boostResults{r} }
+
+// Item is the item that the result names.
+func (boostResults) Item(ctx context.Context, obj *community.BoostResult) (*db.ItemsByIDRow, error) {
+	return loadersOf(ctx).items.Load(ctx, obj.Item)
+}
+
+type itemCreateResults struct{ *resolver }
+
+func (r *resolver) ItemCreateResult() schema.ItemCreateResultResolver { return itemCreateResults{r} }
+
+// Item is the item that the result names.
+func (itemCreateResults) Item(ctx context.Context, obj *community.ItemCreateResult) (*db.ItemsByIDRow, error) {
+	return loadersOf(ctx).items.Load(ctx, obj.Item)
+}
+
+type itemUpdateResults struct{ *resolver }
+
+func (r *resolver) ItemUpdateResult() schema.ItemUpdateResultResolver { return itemUpdateResults{r} }
+
+// Item is the item that the result names.
+func (itemUpdateResults) Item(ctx context.Context, obj *community.ItemUpdateResult) (*db.ItemsByIDRow, error) {
+	return loadersOf(ctx).items.Load(ctx, obj.Item)
+}
+
+type pollVoteResults struct{ *resolver }
+
+func (r *resolver) PollVoteResult() schema.PollVoteResultResolver { return pollVoteResults{r} }
+
+// Item is the item that the result names.
+func (pollVoteResults) Item(ctx context.Context, obj *community.PollVoteResult) (*db.ItemsByIDRow, error) {
+	return loadersOf(ctx).items.Load(ctx, obj.Item)
+}
+
+type zapResults struct{ *resolver }
+
+func (r *resolver) ZapResult() schema.ZapResultResolver { return zapResults{r} }
+
+// Item is the item that the result names.
+func (zapResults) Item(ctx context.Context, obj *community.ZapResult) (*db.ItemsByIDRow, error) {
+	return loadersOf(ctx).items.Load(ctx, obj.Item)
 }

@@ -19,7 +19,8 @@ type resolver struct {
 	writing  *portion // connections of mutations that cost nothing
 }
 
-// These types are what gqlgen asks for: which of them resolves the fields of which GraphQL type.
+// These types are what gqlgen asks for: which of them resolves the fields of which GraphQL type. Those of results with an
+// item are generated.
 type (
 	mutations         struct{ *resolver }
 	queries           struct{ *resolver }
@@ -30,12 +31,7 @@ type (
 	receipts          struct{ *resolver }
 	items             struct{ *resolver }
 	threadNodes       struct{ *resolver }
-	itemCreateResults struct{ *resolver }
-	pollVoteResults   struct{ *resolver }
-	itemUpdateResults struct{ *resolver }
 	uploads           struct{ *resolver }
-	zapResults        struct{ *resolver }
-	boostResults      struct{ *resolver }
 	withdrawActions   struct{ *resolver }
 	territories       struct{ *resolver }
 	notifications     struct{ *resolver }
@@ -56,12 +52,7 @@ func (r *resolver) HistoryEntry() schema.HistoryEntryResolver         { return h
 func (r *resolver) Received() schema.ReceivedResolver                 { return receipts{r} }
 func (r *resolver) Item() schema.ItemResolver                         { return items{r} }
 func (r *resolver) ThreadNode() schema.ThreadNodeResolver             { return threadNodes{r} }
-func (r *resolver) ItemCreateResult() schema.ItemCreateResultResolver { return itemCreateResults{r} }
-func (r *resolver) PollVoteResult() schema.PollVoteResultResolver     { return pollVoteResults{r} }
-func (r *resolver) ItemUpdateResult() schema.ItemUpdateResultResolver { return itemUpdateResults{r} }
 func (r *resolver) Upload() schema.UploadResolver                     { return uploads{r} }
-func (r *resolver) ZapResult() schema.ZapResultResolver               { return zapResults{r} }
-func (r *resolver) BoostResult() schema.BoostResultResolver           { return boostResults{r} }
 func (r *resolver) WithdrawAction() schema.WithdrawActionResolver     { return withdrawActions{r} }
 func (r *resolver) Territory() schema.TerritoryResolver               { return territories{r} }
 func (r *resolver) Notification() schema.NotificationResolver         { return notifications{r} }

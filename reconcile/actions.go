@@ -3,7 +3,6 @@ package reconcile
 import (
 	"cmp"
 	"context"
-	"strconv"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -25,7 +24,6 @@ func count(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	if err != nil {
 		return err
 	}
-	r.look(3, n.Effects)
 	r.look(4, n.Invoices)
 	r.look(5, n.Payments)
 	r.look(6, n.Steps)
@@ -76,31 +74,32 @@ func number(b bool) int64 {
 }
 
 func effects(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
+	r.look(3, int64(len(ids)))
 	rows, err := q.BreaksOfEffects(ctx, ids)
 	if err != nil {
 		return err
 	}
 	for _, b := range rows {
-		k := undoneEarly
-		switch state := paidaction.State(b.State); {
-		case b.Effect == "PAID":
-			k = countsUnpaid
-		case state == paidaction.Paid:
-			k = paidUncounted
-		case state == paidaction.Failed || state == paidaction.Retrying:
-			k = notUndone
+		a := of(b.ActionID)
+		if b.Differs {
+			r.found(standsWrong(b).broken(a, "the %s of action %d is %s, the action is %s", b.What, b.ActionID, b.Effect, b.State))
 		}
-		r.found(k.broken(of(b.ActionID), "the %s of action %d is %s, the action is %s", b.What, b.ActionID, b.Effect, b.State))
+		if b.OtherAmount {
+			r.found(otherAmount.broken(a, "the %s of action %d is over %d msat, the action costs %d", b.What, b.ActionID, b.Msat, b.CostMsat))
+		}
+		if b.Others {
+			r.found(othersWork.broken(a, "the %s of action %d is not its payer's", b.What, b.ActionID))
+		}
+		if b.OtherItem {
+			r.found(otherItem.broken(a, "the %s of action %d is item %d, and the action's result names item %s", b.What, b.ActionID, b.ItemID, cmp.Or(b.Named, "none")))
+		}
 	}
-	amounts, err := q.BreaksOfAmounts(ctx, ids)
+	invoices, err := q.BreaksOfInvoices(ctx, ids)
 	if err != nil {
 		return err
 	}
-	for _, b := range amounts {
-		r.found(otherAmount.broken(of(b.ActionID), "the %s of action %d is over %d msat, the action costs %d", b.What, b.ActionID, b.Msat, b.CostMsat))
-	}
-	if err := owners(ctx, r, q, ids); err != nil {
-		return err
+	for _, b := range invoices {
+		r.found(otherAmount.broken(of(b.ActionID), "the invoice of action %d is over %d msat, the action costs %d", b.ActionID, b.AmountMsat, b.CostMsat))
 	}
 	twice, err := q.ItemsTwice(ctx, ids)
 	if err != nil {
@@ -110,26 +109,30 @@ func effects(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 		r.found(effectTwice.broken(of(b.ActionID), "action %d has made %d items", b.ActionID, b.Items))
 	}
 	missing, err := q.MissingEffects(ctx, db.MissingEffectsParams{Actions: ids, ArchivedTo: r.archivedTo})
-	for _, b := range missing {
-		r.found(effectMissing.broken(of(b.ID), "action %d (%s) is PAID, and what it was to do is not there", b.ID, b.Kind))
-	}
-	return err
-}
-
-// owners checks who owns what an action made, which item it is or is about, and what counts it.
-func owners(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
-	rows, err := q.BreaksOfOwners(ctx, ids)
 	if err != nil {
 		return err
 	}
-	for _, b := range rows {
-		if b.Others {
-			r.found(othersWork.broken(of(b.ActionID), "the %s of action %d is not its payer's", b.What, b.ActionID))
-		}
-		if b.ItemID != 0 && b.Named != strconv.FormatInt(b.ItemID, 10) {
-			r.found(otherItem.broken(of(b.ActionID), "the %s of action %d is item %d, and the action's result names item %s", b.What, b.ActionID, b.ItemID, cmp.Or(b.Named, "none")))
-		}
+	for _, b := range missing {
+		r.found(effectMissing.broken(of(b.ID), "action %d (%s) is PAID, and what it was to do is not there", b.ID, b.Kind))
 	}
+	return uses(ctx, r, q, ids)
+}
+
+// standsWrong is the kind of break where an action is paid or failed, and what it made is not, or the other way round.
+func standsWrong(b db.BreaksOfEffectsRow) *Kind {
+	switch state := paidaction.State(b.State); {
+	case b.Effect == "PAID":
+		return countsUnpaid
+	case state == paidaction.Paid:
+		return paidUncounted
+	case state == paidaction.Failed || state == paidaction.Retrying:
+		return notUndone
+	}
+	return undoneEarly
+}
+
+// uses checks what counts the actions that use it: invites and bounties.
+func uses(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	invites, err := q.BreaksOfInvites(ctx, ids)
 	if err != nil {
 		return err

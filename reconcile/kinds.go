@@ -83,13 +83,13 @@ var (
 		"What an action did was undone, and the action has not failed.", byHand+bug+"mark its row as the action's state says.")
 	effectMissing = kind(3, "missing", "MissingEffects",
 		"An action is PAID, and what it was paid for is not there.", byHand+bug+"make what is missing. For what cannot be made give the payer its price, from loss sats to their sats by a posting of no action (docs/reconcile.md, booking by hand).")
-	otherAmount = kind(3, "amount", "BreaksOfAmounts",
+	otherAmount = kind(3, "amount", "BreaksOfEffects and BreaksOfInvoices",
 		"What an action did, or its invoice, is over another amount than its price.", byHand+bug+"compare with its arguments and its postings, and set the row's amount to what was paid for.")
 	effectTwice = kind(3, "twice", "ItemsTwice",
 		"An action has made more than one item.", byHand+bug+"delete the item that its result does not name, with what refers to it alone.")
-	othersWork = kind(3, "author", "BreaksOfOwners",
-		"What an action made is not its payer's: an item, a zap, a donation, a vote or a boost.", byHand+outside+"set the author, or the user, of its row to payer_id of the action.")
-	otherItem = kind(3, "other-item", "BreaksOfOwners",
+	othersWork = kind(3, "author", "BreaksOfEffects",
+		"What an action made, such as an item or a zap, is not its payer's.", byHand+outside+"set the author, or the user, of its row to payer_id of the action.")
+	otherItem = kind(3, "other-item", "BreaksOfEffects",
 		"What an action made, or what it was about, is another item than its result names.", byHand+outside+"its arguments name what it was about, and the item's own row what was made: set the row, or the result, right.")
 	usedWrong = kind(3, "uses", "BreaksOfInvites",
 		"An invite counts other uses than people have redeemed it: it lets in more than its limit, or fewer.", outside+"set used of the invite's row to the number of its rows in invite_redemption.")

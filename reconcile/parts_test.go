@@ -3,12 +3,15 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 )
 
 // look asks the database for one kind of break, and returns how many there are.
@@ -16,18 +19,27 @@ type look func(ctx context.Context, q *db.Queries, actions []int64) (int, error)
 
 func count[T any](rows []T, err error) (int, error) { return len(rows), err }
 
+// wrong are the rows that actions have made, and of which this is true.
+func wrong(ctx context.Context, q *db.Queries, actions []int64, is func(db.BreaksOfEffectsRow) bool) ([]db.BreaksOfEffectsRow, error) {
+	rows, err := q.BreaksOfEffects(ctx, actions)
+	return slices.DeleteFunc(rows, func(r db.BreaksOfEffectsRow) bool { return !is(r) }), err
+}
+
 var (
 	effects look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
-		return count(q.BreaksOfEffects(ctx, a))
+		return count(wrong(ctx, q, a, func(r db.BreaksOfEffectsRow) bool { return r.Differs }))
+	}
+	amounts look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(wrong(ctx, q, a, func(r db.BreaksOfEffectsRow) bool { return r.OtherAmount }))
+	}
+	owners look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(wrong(ctx, q, a, func(r db.BreaksOfEffectsRow) bool { return r.Others }))
+	}
+	subjects look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(wrong(ctx, q, a, func(r db.BreaksOfEffectsRow) bool { return r.OtherItem }))
 	}
 	missing look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.MissingEffects(ctx, db.MissingEffectsParams{Actions: a}))
-	}
-	amounts look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
-		return count(q.BreaksOfAmounts(ctx, a))
-	}
-	owners look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
-		return count(q.BreaksOfOwners(ctx, a))
 	}
 	counters look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
 		return count(q.BreaksOfCounters(ctx, 100))
@@ -91,6 +103,8 @@ var parts = []struct {
 	{"no credits of a user", accounts, `DELETE FROM account WHERE id = 33`},
 	{"no account of the system", accounts, `DELETE FROM account WHERE id = 0`},
 
+	{"an item that was paid for does not count", effects, `UPDATE item SET state = 'PENDING'`},
+	{"a zap counts that was not paid for", effects, `UPDATE zap SET state = 'PAID' WHERE state = 'FAILED'`},
 	{"a donation that was paid for does not count", effects, `INSERT INTO donation (action_id, msat, state) VALUES ({opt}, 1, 'PENDING')`},
 	{"a donation counts that was not paid for", effects, `INSERT INTO donation (action_id, msat, state) VALUES ({retried}, 1, 'PAID')`},
 	{"a vote counts that was not paid for", effects, `INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) SELECT {retried}, 1, 1, min(id), 'PAID' FROM usr`},
@@ -125,15 +139,17 @@ var parts = []struct {
 	{"a boost of another amount", amounts, `UPDATE paid_action SET kind = 'BOOST' WHERE id = {opt};
 		INSERT INTO boost (action_id, item_id, msat, state, paid_at, expires_at) VALUES ({opt}, 1, 1, 'PAID', now(), now())`},
 
+	{"another's item", owners, `UPDATE item SET author_id = (SELECT max(id) FROM usr)`},
+	{"another item", subjects, `UPDATE item SET action_id = {bought}`},
 	{"another's zap", owners, `UPDATE zap SET user_id = NULL WHERE action_id = {opt}`},
-	{"a zap of another item", owners, `UPDATE zap SET item_id = 99 WHERE action_id = {opt}`},
+	{"a zap of another item", subjects, `UPDATE zap SET item_id = 99 WHERE action_id = {opt}`},
 	{"another's donation", owners, `INSERT INTO donation (action_id, msat, state) VALUES ({bought}, 1, 'PAID')`},
 	{"another's vote", owners, `INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state)
 		SELECT id, (result->>'item')::bigint, 1, (SELECT id FROM usr WHERE usr.id <> payer_id LIMIT 1), 'PAID' FROM paid_action WHERE id = {opt}`},
-	{"a vote in another poll", owners, `INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) SELECT id, 99, 1, payer_id, 'PAID' FROM paid_action WHERE id = {opt}`},
+	{"a vote in another poll", subjects, `INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) SELECT id, 99, 1, payer_id, 'PAID' FROM paid_action WHERE id = {opt}`},
 	{"another's boost", owners, `INSERT INTO boost (action_id, item_id, msat, state, paid_at, expires_at)
 		SELECT id, (result->>'item')::bigint, 1, 'PAID', now(), now() FROM paid_action WHERE id = {opt}`},
-	{"a boost of another item", owners, `INSERT INTO boost (action_id, item_id, user_id, msat, state, paid_at, expires_at)
+	{"a boost of another item", subjects, `INSERT INTO boost (action_id, item_id, user_id, msat, state, paid_at, expires_at)
 		SELECT id, 99, payer_id, 1, 'PAID', now(), now() FROM paid_action WHERE id = {opt}`},
 
 	{"msat", counters, `UPDATE item_count SET msat = msat + 1`},
@@ -201,7 +217,12 @@ var parts = []struct {
 	{"an attempt of another beginning", attempts, `UPDATE paid_action SET genesis_id = {opt} WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
 }
 
-// Each part of a kind is looked at, alone: none is found before, and it is found after.
+// writes says which table a part of a kind changes.
+var writes = regexp.MustCompile(`(?:INSERT INTO|UPDATE) (\w+)`)
+
+// Each part of a kind is looked at, alone: none is found before, and it is found after. Of each table whose rows
+// actions have made, parts have a row that does not stand as its action does; and one over another amount, one of
+// somebody else and one about another item, if it says so.
 func TestEveryPartOfAKindIsFound(t *testing.T) {
 	t.Parallel()
 	w := lived(t)
@@ -211,6 +232,7 @@ func TestEveryPartOfAKindIsFound(t *testing.T) {
 	}
 	const bought = `(SELECT max(id) FROM paid_action WHERE kind = 'BUY_CREDITS')`
 	undone := errors.New("so that the next part finds nothing of it")
+	broken := map[string]db.BreaksOfEffectsRow{} // by table, what of it was found wrong
 	for _, p := range parts {
 		err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) error {
 			q := db.New(tx)
@@ -225,10 +247,26 @@ func TestEveryPartOfAKindIsFound(t *testing.T) {
 			if n, err := p.look(w.Ctx, q, actions); n == 0 || err != nil {
 				t.Errorf("%s: not found, error %v", p.what, err)
 			}
-			return undone
+			rows, err := q.BreaksOfEffects(w.Ctx, actions)
+			for _, row := range rows {
+				for _, m := range writes.FindAllStringSubmatch(p.sql, -1) {
+					b := broken[m[1]]
+					b.Differs, b.OtherAmount = b.Differs || row.Differs, b.OtherAmount || row.OtherAmount
+					b.Others, b.OtherItem = b.Others || row.Others, b.OtherItem || row.OtherItem
+					broken[m[1]] = b
+				}
+			}
+			return errors.Join(err, undone)
 		})
 		if !errors.Is(err, undone) {
 			t.Errorf("%s: %v", p.what, err)
+		}
+	}
+	for _, table := range enginetest.Tables(w.Ctx, t, w.Pool) {
+		b := broken[table.Name]
+		if !b.Differs || !b.OtherAmount && table.Priced || !b.Others && table.Owned || !b.OtherItem && table.About {
+			t.Errorf("parts have too little of %s: a row that stands otherwise than its action %t; over another amount %t; of somebody else %t; about another item %t",
+				table.Name, b.Differs, b.OtherAmount, b.Others, b.OtherItem)
 		}
 	}
 }

@@ -283,7 +283,13 @@ func TestAPageDoesNotReadWhatCameLater(t *testing.T) {
 		if _, err := q.LostRecords(w.Ctx, actions); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := q.BreaksOfAmounts(w.Ctx, actions); err != nil {
+		if _, err := q.BreaksOfEffects(w.Ctx, actions); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.BreaksOfInvoices(w.Ctx, actions); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.MissingEffects(w.Ctx, db.MissingEffectsParams{Actions: actions}); err != nil {
 			t.Fatal(err)
 		}
 		return seen() - before

@@ -3,6 +3,7 @@ package db_test
 import (
 	"context"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,46 @@ func TestWhatIsOldIsFoundByAnIndex(t *testing.T) {
 		}
 		if strings.Contains(e.plan, "Seq Scan") {
 			t.Errorf("%s reads all:\n%s", sweep.name, e.plan)
+		}
+	}
+}
+
+// Reconcile looks at what a page of actions has made by the keys of these rows, and reads no action but those.
+func TestWhatActionsMadeIsReadByItsKeys(t *testing.T) {
+	t.Parallel()
+	ctx, pool := t.Context(), pgtest.New(t)
+	if _, err := pool.Exec(ctx, `
+		INSERT INTO usr (name, created_at) VALUES ('alice', now());
+		INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result)
+			SELECT 'DONATE', 'BALANCE', 'FEE_CREDIT', 'PAID', 1, 1, now(), now(), '{}', '{}' FROM generate_series(1, 20000) AS g ORDER BY g;
+		INSERT INTO item (author_id, action_id, state, ancestors, title, body, created_at) SELECT 1, id, 'PAID', '{}', 'x', '', now() FROM paid_action ORDER BY id;
+		INSERT INTO zap (action_id, item_id, user_id, msat, state) SELECT id, id, 1, 1, 'PAID' FROM paid_action;
+		INSERT INTO donation (action_id, user_id, msat, state) SELECT id, 1, 1, 'PAID' FROM paid_action;
+		INSERT INTO boost (action_id, item_id, user_id, msat, state) SELECT id, id, 1, 1, 'PENDING' FROM paid_action;
+		INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) SELECT id, id, 1, 1, 'FAILED' FROM paid_action;
+		ANALYZE`); err != nil {
+		t.Fatal(err)
+	}
+	page := make([]int64, 300)
+	for i := range page {
+		page[i] = 10_000 + int64(i)
+	}
+	e := &explained{t: t, pool: pool}
+	q := db.New(e)
+	for name, do := range map[string]func() error{
+		"BreaksOfEffects": func() error { _, err := q.BreaksOfEffects(ctx, page); return err },
+		"MissingEffects": func() error {
+			_, err := q.MissingEffects(ctx, db.MissingEffectsParams{Actions: page})
+			return err
+		},
+	} {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range []string{"paid_action", "item", "zap", "donation", "boost", "poll_vote"} {
+			if regexp.MustCompile(`Seq Scan on `+table+`\b`).MatchString(e.plan) || !strings.Contains(e.plan, " on "+table) {
+				t.Errorf("%s reads all of %s:\n%s", name, table, e.plan)
+			}
 		}
 	}
 }

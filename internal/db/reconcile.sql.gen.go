@@ -76,51 +76,6 @@ func (q *Queries) BookedForInvoice(ctx context.Context, actionID *int64) (int64,
 	return column_1, err
 }
 
-const breaksOfAmounts = `-- name: BreaksOfAmounts :many
-SELECT e.what, e.action_id, e.msat, paid_action.cost_msat FROM (
-    SELECT 'zap' AS what, action_id, zap.msat FROM zap
-    UNION ALL SELECT 'donation', action_id, donation.msat FROM donation
-    UNION ALL SELECT 'boost', action_id, boost.msat FROM boost
-    UNION ALL SELECT 'invoice', action_id, amount_msat FROM invoice
-) AS e JOIN paid_action ON paid_action.id = e.action_id
-WHERE e.action_id = ANY($1::bigint[]) AND e.msat <> paid_action.cost_msat
-    AND (e.what <> 'boost' OR paid_action.kind = 'BOOST') -- others cost more than the boost that they make too
-ORDER BY 2, 1
-`
-
-type BreaksOfAmountsRow struct {
-	What     string
-	ActionID int64
-	Msat     int64
-	CostMsat int64
-}
-
-// Invariant 3: what an action did is not worth its price, or its invoice is not over it.
-func (q *Queries) BreaksOfAmounts(ctx context.Context, actions []int64) ([]BreaksOfAmountsRow, error) {
-	rows, err := q.db.Query(ctx, breaksOfAmounts, actions)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []BreaksOfAmountsRow
-	for rows.Next() {
-		var i BreaksOfAmountsRow
-		if err := rows.Scan(
-			&i.What,
-			&i.ActionID,
-			&i.Msat,
-			&i.CostMsat,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const breaksOfAttempts = `-- name: BreaksOfAttempts :many
 SELECT a.id, a.successor_id::bigint AS successor FROM paid_action a
 CROSS JOIN LATERAL (SELECT p.genesis_id, p.attempt, p.kind, p.payer_id FROM paid_action p WHERE p.id = a.successor_id OFFSET 0) AS s
@@ -349,32 +304,56 @@ func (q *Queries) BreaksOfDeadlines(ctx context.Context, arg BreaksOfDeadlinesPa
 }
 
 const breaksOfEffects = `-- name: BreaksOfEffects :many
-SELECT e.what, e.action_id, e.effect::text AS effect, paid_action.state FROM (
-    SELECT 'item' AS what, action_id, item.state AS effect FROM item
-    UNION ALL SELECT 'zap', action_id, zap.state FROM zap
-    UNION ALL SELECT 'donation', action_id, donation.state FROM donation
-    UNION ALL SELECT 'poll vote', action_id, poll_vote.state FROM poll_vote
-    UNION ALL SELECT 'bounty', action_id, 'PAID' FROM bounty_payment
-    UNION ALL SELECT 'boost', action_id, boost.state FROM boost
-    UNION ALL SELECT 'edit', action_id, 'PENDING' FROM item_edit
-    UNION ALL SELECT 'upload', action_id, CASE WHEN paid_at IS NULL THEN 'PENDING' ELSE 'PAID' END::item_state FROM upload WHERE action_id IS NOT NULL
-    UNION ALL SELECT 'reservation of a territory', pending_action, 'PENDING' FROM territory WHERE pending_action IS NOT NULL
-    UNION ALL SELECT 'transfer of a territory', action_id, 'PAID' FROM territory_transfer
-    UNION ALL SELECT 'redeemed invite', action_id, 'PAID' FROM invite_redemption
-) AS e JOIN paid_action ON paid_action.id = e.action_id
-WHERE e.action_id = ANY($1::bigint[])
-    AND ((e.effect = 'PAID') <> (paid_action.state = 'PAID') OR (e.effect = 'FAILED') <> (paid_action.state IN ('FAILED', 'RETRYING')))
-ORDER BY 2
+WITH found AS (
+    SELECT e.what, e.action_id, e.effect, a.state, e.msat, a.cost_msat, e.item_id, a.result->>'item' AS named,
+        ((e.effect = 'PAID') <> (a.state = 'PAID') OR (e.effect = 'FAILED') <> (a.state IN ('FAILED', 'RETRYING'))) AS differs,
+        (e.msat <> a.cost_msat AND (e.what <> 'boost' OR a.kind = 'BOOST')) AS other_amount,
+        (e.owned AND e.user_id IS DISTINCT FROM a.payer_id) AS others,
+        (e.item_id IS NOT NULL AND e.item_id::text IS DISTINCT FROM a.result->>'item'
+            AND NOT (e.what = 'item' AND EXISTS (SELECT FROM item o WHERE o.action_id = e.action_id AND o.id::text = a.result->>'item' OFFSET 0))) AS other_item
+    FROM (
+        SELECT 'item' AS what, action_id, item.state AS effect, true AS owned, author_id AS user_id, item.id AS item_id, NULL::bigint AS msat FROM item
+        UNION ALL SELECT 'zap', action_id, zap.state, true, zap.user_id, zap.item_id, zap.msat FROM zap
+        UNION ALL SELECT 'donation', action_id, donation.state, true, donation.user_id, NULL, donation.msat FROM donation
+        UNION ALL SELECT 'poll vote', action_id, poll_vote.state, true, poll_vote.user_id, poll_vote.item_id, NULL FROM poll_vote
+        UNION ALL SELECT 'boost', action_id, boost.state, true, boost.user_id, boost.item_id, boost.msat FROM boost
+        UNION ALL SELECT 'bounty', action_id, 'PAID', false, NULL, NULL, NULL FROM bounty_payment
+        UNION ALL SELECT 'edit', action_id, 'PENDING', false, NULL, NULL, NULL FROM item_edit
+        UNION ALL SELECT 'upload', action_id, CASE WHEN paid_at IS NULL THEN 'PENDING' ELSE 'PAID' END::item_state, false, NULL, NULL, NULL FROM upload
+        UNION ALL SELECT 'reservation of a territory', pending_action, 'PENDING', false, NULL, NULL, NULL FROM territory
+        UNION ALL SELECT 'transfer of a territory', action_id, 'PAID', false, NULL, NULL, NULL FROM territory_transfer
+        UNION ALL SELECT 'redeemed invite', action_id, 'PAID', false, NULL, NULL, NULL FROM invite_redemption
+    ) AS e JOIN paid_action a ON a.id = e.action_id
+    WHERE e.action_id = ANY($1::bigint[]) AND a.id = ANY($1) -- said twice: else the plan may read all actions
+)
+SELECT what::text AS what, action_id::bigint AS action_id, effect::text AS effect, state, coalesce(msat, 0)::bigint AS msat, cost_msat,
+    coalesce(item_id, 0)::bigint AS item_id, coalesce(named, '')::text AS named,
+    differs::boolean AS differs, coalesce(other_amount, false)::boolean AS other_amount, others::boolean AS others, other_item::boolean AS other_item
+FROM found WHERE differs OR other_amount OR others OR other_item ORDER BY 2, 1
 `
 
 type BreaksOfEffectsRow struct {
-	What     string
-	ActionID int64
-	Effect   string
-	State    string
+	What        string
+	ActionID    int64
+	Effect      string
+	State       string
+	Msat        int64
+	CostMsat    int64
+	ItemID      int64
+	Named       string
+	Differs     bool
+	OtherAmount bool
+	Others      bool
+	OtherItem   bool
 }
 
-// Invariant 3: rows of the application that count though their action was not paid, or the other way round.
+// Invariant 3: what is wrong with the rows that actions have made. The one place that has the table of each: a row's state, whether its user is to be the payer,
+// the item that it is or is about, as the action's result names it, and its price. What is NULL is not compared. So a row
+//
+//	differs:      it counts though its action was not paid, or the other way round
+//	other_amount: it is not worth the action's price; of others than a BOOST, which cost more than the boost that they make too, it need not
+//	others:       it is somebody else's than the payer's
+//	other_item:   it is, or is about, another item than the result names; of an action that made two items one at least is the one.
 func (q *Queries) BreaksOfEffects(ctx context.Context, actions []int64) ([]BreaksOfEffectsRow, error) {
 	rows, err := q.db.Query(ctx, breaksOfEffects, actions)
 	if err != nil {
@@ -389,6 +368,14 @@ func (q *Queries) BreaksOfEffects(ctx context.Context, actions []int64) ([]Break
 			&i.ActionID,
 			&i.Effect,
 			&i.State,
+			&i.Msat,
+			&i.CostMsat,
+			&i.ItemID,
+			&i.Named,
+			&i.Differs,
+			&i.OtherAmount,
+			&i.Others,
+			&i.OtherItem,
 		); err != nil {
 			return nil, err
 		}
@@ -523,6 +510,38 @@ func (q *Queries) BreaksOfInvites(ctx context.Context, actions []int64) ([]Break
 	return items, nil
 }
 
+const breaksOfInvoices = `-- name: BreaksOfInvoices :many
+SELECT invoice.action_id, invoice.amount_msat, paid_action.cost_msat FROM invoice JOIN paid_action ON paid_action.id = invoice.action_id
+WHERE invoice.action_id = ANY($1::bigint[]) AND invoice.amount_msat <> paid_action.cost_msat ORDER BY 1
+`
+
+type BreaksOfInvoicesRow struct {
+	ActionID   int64
+	AmountMsat int64
+	CostMsat   int64
+}
+
+// Invariant 3: an invoice that is not over the price of its action.
+func (q *Queries) BreaksOfInvoices(ctx context.Context, actions []int64) ([]BreaksOfInvoicesRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfInvoices, actions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreaksOfInvoicesRow
+	for rows.Next() {
+		var i BreaksOfInvoicesRow
+		if err := rows.Scan(&i.ActionID, &i.AmountMsat, &i.CostMsat); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const breaksOfKeys = `-- name: BreaksOfKeys :many
 WITH page AS MATERIALIZED (
     SELECT a.id, a.payer_id, a.idempotency_key FROM unnest($1::bigint[]) AS n (id)
@@ -554,57 +573,6 @@ func (q *Queries) BreaksOfKeys(ctx context.Context, actions []int64) ([]BreaksOf
 	for rows.Next() {
 		var i BreaksOfKeysRow
 		if err := rows.Scan(&i.First, &i.Last); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const breaksOfOwners = `-- name: BreaksOfOwners :many
-SELECT e.what, e.action_id, coalesce(e.item_id, 0)::bigint AS item_id, (e.user_id IS DISTINCT FROM paid_action.payer_id)::boolean AS others,
-    coalesce(paid_action.result->>'item', '')::text AS named FROM (
-    SELECT 'item' AS what, action_id, item.id AS item_id, item.author_id AS user_id FROM item
-    UNION ALL SELECT 'zap', action_id, zap.item_id, zap.user_id FROM zap
-    UNION ALL SELECT 'donation', action_id, NULL, donation.user_id FROM donation
-    UNION ALL SELECT 'poll vote', action_id, poll_vote.item_id, poll_vote.user_id FROM poll_vote
-    UNION ALL SELECT 'boost', action_id, boost.item_id, boost.user_id FROM boost
-) AS e JOIN paid_action ON paid_action.id = e.action_id
-WHERE e.action_id = ANY($1::bigint[]) AND (e.user_id IS DISTINCT FROM paid_action.payer_id
-    OR (e.item_id IS NOT NULL AND e.item_id::text IS DISTINCT FROM paid_action.result->>'item'
-        AND NOT (e.what = 'item' AND EXISTS (SELECT FROM item o WHERE o.action_id = e.action_id AND o.id::text = paid_action.result->>'item'))))
-ORDER BY 2, 1
-`
-
-type BreaksOfOwnersRow struct {
-	What     string
-	ActionID int64
-	ItemID   int64
-	Others   bool
-	Named    string
-}
-
-// Invariant 3: what an action made is somebody else's than its payer's, or is, or is about, another item than its result names. Of an action that made two
-// items one at least is the one.
-func (q *Queries) BreaksOfOwners(ctx context.Context, actions []int64) ([]BreaksOfOwnersRow, error) {
-	rows, err := q.db.Query(ctx, breaksOfOwners, actions)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []BreaksOfOwnersRow
-	for rows.Next() {
-		var i BreaksOfOwnersRow
-		if err := rows.Scan(
-			&i.What,
-			&i.ActionID,
-			&i.ItemID,
-			&i.Others,
-			&i.Named,
-		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -998,13 +966,7 @@ const countsOfActions = `-- name: CountsOfActions :one
 SELECT (SELECT count(*) FROM invoice WHERE invoice.action_id = ANY($1::bigint[])) AS invoices,
     (SELECT count(*) FROM relay_payment WHERE relay_payment.action_id = ANY($1)) AS payments,
     (SELECT count(*) FROM action_history WHERE action_history.action_id = ANY($1)) AS steps,
-    (SELECT count(*) FROM paid_action WHERE paid_action.id = ANY($1) AND idempotency_key IS NOT NULL) AS keys,
-    ((SELECT count(*) FROM item WHERE item.action_id = ANY($1)) + (SELECT count(*) FROM zap WHERE zap.action_id = ANY($1))
-        + (SELECT count(*) FROM donation WHERE donation.action_id = ANY($1)) + (SELECT count(*) FROM poll_vote WHERE poll_vote.action_id = ANY($1))
-        + (SELECT count(*) FROM bounty_payment WHERE bounty_payment.action_id = ANY($1)) + (SELECT count(*) FROM boost WHERE boost.action_id = ANY($1))
-        + (SELECT count(*) FROM item_edit WHERE item_edit.action_id = ANY($1)) + (SELECT count(*) FROM upload WHERE upload.action_id = ANY($1))
-        + (SELECT count(*) FROM territory WHERE pending_action = ANY($1)) + (SELECT count(*) FROM territory_transfer WHERE territory_transfer.action_id = ANY($1))
-        + (SELECT count(*) FROM invite_redemption WHERE invite_redemption.action_id = ANY($1)))::bigint AS effects
+    (SELECT count(*) FROM paid_action WHERE paid_action.id = ANY($1) AND idempotency_key IS NOT NULL) AS keys
 `
 
 type CountsOfActionsRow struct {
@@ -1012,7 +974,6 @@ type CountsOfActionsRow struct {
 	Payments int64
 	Steps    int64
 	Keys     int64
-	Effects  int64
 }
 
 // How much there is to look at.
@@ -1024,7 +985,6 @@ func (q *Queries) CountsOfActions(ctx context.Context, actions []int64) (CountsO
 		&i.Payments,
 		&i.Steps,
 		&i.Keys,
-		&i.Effects,
 	)
 	return i, err
 }
@@ -1341,15 +1301,15 @@ func (q *Queries) MissingAccounts(ctx context.Context, arg MissingAccountsParams
 const missingEffects = `-- name: MissingEffects :many
 SELECT a.id, a.kind FROM paid_action a
 WHERE a.id = ANY($1::bigint[]) AND a.state = 'PAID' AND ((a.flow <> 'OUTGOING' AND a.result IS NULL) OR CASE a.kind
-    WHEN 'ITEM_CREATE' THEN NOT EXISTS (SELECT FROM item WHERE item.action_id = a.id)
-    WHEN 'ZAP' THEN NOT EXISTS (SELECT FROM zap WHERE zap.action_id = a.id)
-    WHEN 'DOWN_ZAP' THEN NOT EXISTS (SELECT FROM zap WHERE zap.action_id = a.id)
-    WHEN 'DONATE' THEN NOT EXISTS (SELECT FROM donation WHERE donation.action_id = a.id)
-    WHEN 'POLL_VOTE' THEN NOT EXISTS (SELECT FROM poll_vote WHERE poll_vote.action_id = a.id)
-    WHEN 'BOOST' THEN NOT EXISTS (SELECT FROM boost WHERE boost.action_id = a.id)
-    WHEN 'INVITE_GIFT' THEN NOT EXISTS (SELECT FROM invite_redemption WHERE invite_redemption.action_id = a.id)
-    WHEN 'BUY_CREDITS' THEN a.id > $2::bigint AND NOT EXISTS (SELECT FROM posting WHERE posting.action_id = a.id AND from_account = 1)
-    WHEN 'WITHDRAW' THEN NOT EXISTS (SELECT FROM relay_payment WHERE relay_payment.action_id = a.id)
+    WHEN 'ITEM_CREATE' THEN NOT EXISTS (SELECT FROM item WHERE item.action_id = a.id OFFSET 0)
+    WHEN 'ZAP' THEN NOT EXISTS (SELECT FROM zap WHERE zap.action_id = a.id OFFSET 0)
+    WHEN 'DOWN_ZAP' THEN NOT EXISTS (SELECT FROM zap WHERE zap.action_id = a.id OFFSET 0)
+    WHEN 'DONATE' THEN NOT EXISTS (SELECT FROM donation WHERE donation.action_id = a.id OFFSET 0)
+    WHEN 'POLL_VOTE' THEN NOT EXISTS (SELECT FROM poll_vote WHERE poll_vote.action_id = a.id OFFSET 0)
+    WHEN 'BOOST' THEN NOT EXISTS (SELECT FROM boost WHERE boost.action_id = a.id OFFSET 0)
+    WHEN 'INVITE_GIFT' THEN NOT EXISTS (SELECT FROM invite_redemption WHERE invite_redemption.action_id = a.id OFFSET 0)
+    WHEN 'BUY_CREDITS' THEN a.id > $2::bigint AND NOT EXISTS (SELECT FROM posting WHERE posting.action_id = a.id AND from_account = 1 OFFSET 0)
+    WHEN 'WITHDRAW' THEN NOT EXISTS (SELECT FROM relay_payment WHERE relay_payment.action_id = a.id OFFSET 0)
     ELSE false END)
 ORDER BY a.id
 `
@@ -1364,7 +1324,7 @@ type MissingEffectsRow struct {
 	Kind string
 }
 
-// Invariant 3: what was paid and is not there: never performed, or without the row that its kind makes.
+// Invariant 3: what was paid and is not there: never performed, or without the row that its kind makes. One by one, as BreaksOfKeys.
 func (q *Queries) MissingEffects(ctx context.Context, arg MissingEffectsParams) ([]MissingEffectsRow, error) {
 	rows, err := q.db.Query(ctx, missingEffects, arg.Actions, arg.ArchivedTo)
 	if err != nil {

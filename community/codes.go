@@ -1,0 +1,10 @@
+package community
+
+import "github.com/a-seed-a7aed72f/holdfast/paidaction"
+
+// Codes of this package, besides those of paidaction. They too keep their meaning for ever.
+const (
+	CodeAlreadyVoted paidaction.Code = "ALREADY_VOTED" // this person's vote is in the poll, or waits to be paid
+	CodePollClosed   paidaction.Code = "POLL_CLOSED"   // voting is over
+	CodeBioExists    paidaction.Code = "BIO_EXISTS"    // each person has one bio, which can be edited
+)
