@@ -6,7 +6,8 @@ import "context"
 // a plain invoice can be paid before the node hears of the cancel. Cancel waits for no turn, because money may have to
 // go back.
 //
-// Errors: NOT_FOUND where the action is not the caller's, NOT_CANCELABLE where the payment has gone too far.
+// Errors: NOT_FOUND where the action is not the caller's, NOT_CANCELABLE where the payment has gone too far; TRY_AGAIN
+// where nothing was changed, UNKNOWN_OUTCOME where it may have been: asking again is harmless.
 func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
 	ctx = About(ctx, id)
 	asked := e.now()

@@ -75,7 +75,7 @@ func (e *Engine) wrap(ctx context.Context, a *attempt, p plan, peers []Peer) (*F
 func wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, p plan) (db.InsertInvoiceParams, error) {
 	f := tx.Forward
 	if f.Until.Sub(tx.Now) < MinOuterLife { // the payer's earlier requests were slow
-		return db.InsertInvoiceParams{}, errNotInTime()
+		return db.InsertInvoiceParams{}, Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.")
 	}
 	n, err := q.UseForeignHash(ctx, db.UseForeignHashParams{PaymentHash: f.Hash[:], Used: "WRAPPED"})
 	if err != nil {

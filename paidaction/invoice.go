@@ -31,7 +31,8 @@ func (e *Engine) newInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *
 // issue opens the invoice of an action (as just read or written) at its node, stores the bolt11, and returns the
 // action. It may be repeated, and does nothing for an action that has no invoice or has its bolt11 already.
 //
-// LIGHTNING_UNAVAILABLE where the node cannot be reached: the watchdog then finds out what became of the invoice.
+// LIGHTNING_UNAVAILABLE where the node cannot be reached, or nobody can pay the invoice any more: the action was begun,
+// and the watchdog finds out what becomes of it.
 func (e *Engine) issue(ctx context.Context, pa *PaidAction) (*PaidAction, error) {
 	if pa.State != Pending && pa.State != PendingHeld || pa.Invoice.Bolt11 != "" {
 		return e.withSecret(pa), nil
@@ -42,7 +43,7 @@ func (e *Engine) issue(ctx context.Context, pa *PaidAction) (*PaidAction, error)
 	}
 	left := pa.Invoice.ExpiresAt.Sub(e.now()).Truncate(time.Second)
 	if left < time.Second {
-		return nil, errNotInTime()
+		return nil, errNoInvoice()
 	}
 	def, ok := e.actions[pa.Kind]
 	if !ok {
@@ -58,7 +59,7 @@ func (e *Engine) issue(ctx context.Context, pa *PaidAction) (*PaidAction, error)
 	})
 	switch {
 	case errors.Is(err, ErrInvoiceCanceled):
-		return nil, errNotInTime().Because(err)
+		return nil, errNoInvoice().Because(err)
 	case err != nil:
 		return nil, Errorf(CodeLightningUnavailable, "No invoice can be made at the moment. Try again in a minute.").Because(err)
 	}
@@ -95,12 +96,12 @@ func (e *Engine) overtaken(ctx context.Context, node Node, id int64) (*PaidActio
 	if err := node.CancelInvoice(ctx, pa.Invoice.Hash); err != nil {
 		e.Log.WarnContext(ctx, "an invoice that came too late stays open until it expires", "action", pa.ID, "error", err)
 	}
-	return nil, errNotInTime()
+	return nil, errNoInvoice()
 }
 
-// errNotInTime is the refusal where the invoice could not be issued before its deadline.
-func errNotInTime() *Error {
-	return Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.")
+// errNoInvoice is the refusal where an action was begun, and its invoice was not issued before its deadline.
+func errNoInvoice() *Error {
+	return Errorf(CodeLightningUnavailable, "The invoice could not be made in time. Try again in a minute.")
 }
 
 // openAt opens an invoice at a node. After an error it looks the invoice up: only the answer may have been lost. It

@@ -40,8 +40,8 @@ type Terms struct {
 	MaxCost *Msat
 }
 
-// Signals inside the engine that no payer sees: on errKeyUsed answer looks up what the key was used for, on errNotOpen
-// walk goes on with the next method.
+// Signals inside the engine that no payer sees. errKeyUsed ends an attempt; answer looks up, after any error, what the key
+// was used for. On errNotOpen walk goes on with the next method.
 var (
 	errKeyUsed = errors.New("the idempotency key was used before")
 	errNotOpen = errors.New("this method is not open to this payer")
@@ -55,7 +55,8 @@ const minAnonymous = 22
 //
 // Errors: INVALID_INPUT, INVALID_AMOUNT and the action's own refusals; UNAUTHENTICATED, METHOD_UNAVAILABLE,
 // INSUFFICIENT_FUNDS, PRICE_CHANGED, TOO_MANY_PENDING, IDEMPOTENCY_CONFLICT, LIGHTNING_UNAVAILABLE, TRY_AGAIN. After
-// any of these nothing is charged.
+// any of these nothing is charged; after LIGHTNING_UNAVAILABLE the action may have been begun. UNKNOWN_OUTCOME where the
+// answer to the commit did not come: it may have been done and charged, and the same key tells.
 func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	turn := e.queue(r.Caller.User) // before anything that takes time
 	defer turn.Leave()
