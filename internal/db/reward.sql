@@ -13,8 +13,11 @@ SELECT a.id, greatest(0, a.balance + coalesce((SELECT sum(d.msat) FROM balance_d
 FROM account a WHERE a.id IN (3, 4) ORDER BY a.id;
 
 -- name: TopContributors :many
--- Whose items gained most of the weighted votes between two moments, and how much; nobody who gained nothing.
-SELECT author_id::bigint AS author_id, sum(micros)::bigint AS micros FROM vote_event
+-- Whose items gained most of the weighted votes between two moments, and how much; nobody who gained nothing. How much of it was paid with credits and how much with sats
+-- decides what they get of each pool: never less than nothing.
+SELECT author_id::bigint AS author_id, sum(micros)::bigint AS micros,
+    greatest(sum(micros) FILTER (WHERE credits), 0)::bigint AS credit_micros, greatest(sum(micros) FILTER (WHERE NOT credits), 0)::bigint AS sat_micros
+FROM vote_event
 WHERE at >= @since::timestamptz AND at < @until::timestamptz AND author_id IS NOT NULL
 GROUP BY author_id HAVING sum(micros) > 0 ORDER BY sum(micros) DESC, author_id LIMIT @top;
 

@@ -294,7 +294,9 @@ func (q *Queries) RewardsOfDay(ctx context.Context, arg RewardsOfDayParams) ([]R
 }
 
 const topContributors = `-- name: TopContributors :many
-SELECT author_id::bigint AS author_id, sum(micros)::bigint AS micros FROM vote_event
+SELECT author_id::bigint AS author_id, sum(micros)::bigint AS micros,
+    greatest(sum(micros) FILTER (WHERE credits), 0)::bigint AS credit_micros, greatest(sum(micros) FILTER (WHERE NOT credits), 0)::bigint AS sat_micros
+FROM vote_event
 WHERE at >= $1::timestamptz AND at < $2::timestamptz AND author_id IS NOT NULL
 GROUP BY author_id HAVING sum(micros) > 0 ORDER BY sum(micros) DESC, author_id LIMIT $3
 `
@@ -306,11 +308,14 @@ type TopContributorsParams struct {
 }
 
 type TopContributorsRow struct {
-	AuthorID int64
-	Micros   int64
+	AuthorID     int64
+	Micros       int64
+	CreditMicros int64
+	SatMicros    int64
 }
 
-// Whose items gained most of the weighted votes between two moments, and how much; nobody who gained nothing.
+// Whose items gained most of the weighted votes between two moments, and how much; nobody who gained nothing. How much of it was paid with credits and how much with sats
+// decides what they get of each pool: never less than nothing.
 func (q *Queries) TopContributors(ctx context.Context, arg TopContributorsParams) ([]TopContributorsRow, error) {
 	rows, err := q.db.Query(ctx, topContributors, arg.Since, arg.Until, arg.Top)
 	if err != nil {
@@ -320,7 +325,12 @@ func (q *Queries) TopContributors(ctx context.Context, arg TopContributorsParams
 	var items []TopContributorsRow
 	for rows.Next() {
 		var i TopContributorsRow
-		if err := rows.Scan(&i.AuthorID, &i.Micros); err != nil {
+		if err := rows.Scan(
+			&i.AuthorID,
+			&i.Micros,
+			&i.CreditMicros,
+			&i.SatMicros,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
