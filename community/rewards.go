@@ -16,9 +16,10 @@ import (
 const settling = 2 * time.Minute
 
 // PayRewards hands out the rewards pool of each day (UTC) that has ended and is not yet paid, oldest first, inside the
-// caller's transaction, and returns how many days that were. A day's pool goes entirely to the authors whose items
-// gained most of the weighted votes on that day (spec 02 §2.4), in each asset by the votes that were paid in it. What
-// nobody has such votes for stays for the next day. Anybody may call it at any time: no day is paid twice (spec 05.13).
+// caller's transaction, and returns how many days that were. A day's pool goes, in each asset, entirely to the authors
+// whose items gained most of the weighted votes on that day (spec 02 §2.4), by the votes that were paid in this asset.
+// If nobody has such votes, it stays for the next day. Anybody may call it at any time: no day is paid twice (spec
+// 05.13).
 func PayRewards(ctx context.Context, q *db.Queries, now time.Time, s Settings) (days int, err error) {
 	// Payouts run one after the other, so that the next day and the contents of the pool stay the same until the
 	// commit. Payers do not wait for these rows: what comes into the pool is appended.
@@ -50,7 +51,7 @@ func dayName(day time.Time) string { return day.Format(time.DateOnly) }
 // payDay hands out one day's pool: postings, rows and notifications.
 func payDay(ctx context.Context, q *db.Queries, day, now time.Time, most int) error {
 	next := day.AddDate(0, 0, 1)
-	top, err := q.TopContributors(ctx, db.TopContributorsParams{Since: day, Until: next, Top: int32(most)})
+	top, err := q.TopContributors(ctx, db.TopContributorsParams{Since: day, Until: next, Top: int64(most)})
 	if err != nil {
 		return fmt.Errorf("find the contributors: %w", err)
 	}

@@ -83,6 +83,20 @@ func (w *rewardWorld) pay(crash bool) (days int, err error) {
 	return days, err
 }
 
+// payTop is a turn where so few share a pool.
+func (w *rewardWorld) payTop(most int) {
+	w.Helper()
+	s := community.DefaultSettings()
+	s.RewardTop = most
+	err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) error {
+		_, err := community.PayRewards(w.Ctx, db.New(tx), w.Clock.Now(), s)
+		return err
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
 func (w *rewardWorld) wantPaid(want int) {
 	w.Helper()
 	if days, err := w.pay(false); err != nil || days != want {
@@ -372,15 +386,7 @@ func TestOnlyTheTopContributorsShare(t *testing.T) {
 		w.vote(&w.authors[i], 10) // equal: the older account ranks first
 	}
 	w.Clock.Advance(day)
-	s := community.DefaultSettings()
-	s.RewardTop = 2
-	err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) error {
-		_, err := community.PayRewards(w.Ctx, db.New(tx), w.Clock.Now(), s)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.payTop(2)
 	for i, want := range []int64{50, 50, 0, 0, 0} {
 		w.WantBalance(ledger.UserCredits(w.authors[i]), want)
 	}
@@ -473,6 +479,35 @@ func TestVotesInBothAssetsShareEachPoolExactly(t *testing.T) {
 	for i, want := range []struct{ credits, sats int64 }{{182, 67}, {545, 0}, {273, 0}, {0, 33}} {
 		w.WantBalance(ledger.UserCredits(a[i]), want.credits)
 		w.WantBalance(ledger.UserSats(a[i]), want.sats)
+	}
+	w.wantAudited()
+}
+
+// Credits decide nothing about the sats: neither do down-zaps that are paid with them take somebody's sats away, nor is
+// somebody crowded out by others for whom they bought votes.
+func TestCreditsDoNotDecideWhoSharesTheSats(t *testing.T) {
+	t.Parallel()
+	w := newRewardWorld(t, 4)
+	w.fill(1000, 100)
+	a := w.authors
+	w.voteIn(ledger.Sats, &a[0], 3_000_000)
+	w.voteIn(ledger.Credits, &a[0], -9_000_000)
+	w.voteIn(ledger.Sats, &a[1], 1_000_000)
+	w.voteIn(ledger.Credits, &a[1], 1_000_000)
+	for _, bought := range a[2:] {
+		w.voteIn(ledger.Credits, &bought, 50_000_000)
+		w.voteIn(ledger.Sats, &bought, 1)
+	}
+	w.Clock.Advance(day)
+	w.payTop(2)
+	for i, want := range []struct{ credits, sats int64 }{{0, 75}, {0, 25}, {500, 0}, {500, 0}} {
+		w.WantBalance(ledger.UserCredits(a[i]), want.credits)
+		w.WantBalance(ledger.UserSats(a[i]), want.sats)
+	}
+	// Ranked by the votes that they share for.
+	if n := w.Count(`SELECT count(*) FROM reward WHERE (user_id, rank, micros) IN (($1, 1, 50000000), ($2, 2, 50000000), ($3, 3, 3000000), ($4, 4, 1000000))`,
+		a[2], a[3], a[0], a[1]); n != 4 {
+		t.Errorf("%d of 4 rewards are recorded by their ranks", n)
 	}
 	w.wantAudited()
 }

@@ -141,13 +141,13 @@ func (m *model) winners(day time.Time) ([]reward, error) {
 		if e.Credits {
 			asset = 0
 		}
-		r.micros += e.Micros
 		r.voted[asset] += e.Micros
 	}
 	var all []reward
 	for _, user := range slices.Sorted(maps.Keys(gained)) {
-		if r := gained[user]; r.micros > 0 {
-			r.voted = [2]int64{max(r.voted[0], 0), max(r.voted[1], 0)}
+		r := gained[user]
+		r.voted = [2]int64{max(r.voted[0], 0), max(r.voted[1], 0)}
+		if r.micros = r.voted[0] + r.voted[1]; r.micros > 0 {
 			all = append(all, *r)
 		}
 	}
