@@ -47,7 +47,7 @@ type Settings struct {
 
 	NewcomerWindow time.Duration // how long after signing up somebody can redeem an invite
 
-	RewardTop  int // how many contributors share the rewards of a day
+	RewardTop  int // how many contributors share the rewards of a day, in each asset
 	RewardDays int // how many days back rewards are still paid; what older days left is paid with the first of these
 }
 

@@ -17,8 +17,9 @@ const settling = 2 * time.Minute
 
 // PayRewards hands out the rewards pool of each day (UTC) that has ended and is not yet paid, oldest first, inside the
 // caller's transaction, and returns how many days that were. A day's pool goes, in each asset, entirely to the authors
-// whose items gained most of the weighted votes on that day (spec 02 §2.4); if nobody gained any, it stays for the next
-// day. Anybody may call it at any time: no day is paid twice (spec 05.13).
+// whose items gained most of the weighted votes on that day (spec 02 §2.4), by the votes that were paid in this asset.
+// If nobody has such votes, it stays for the next day. Anybody may call it at any time: no day is paid twice (spec
+// 05.13).
 func PayRewards(ctx context.Context, q *db.Queries, now time.Time, s Settings) (days int, err error) {
 	// Payouts run one after the other, so that the next day and the contents of the pool stay the same until the
 	// commit. Payers do not wait for these rows: what comes into the pool is appended.
@@ -50,7 +51,7 @@ func dayName(day time.Time) string { return day.Format(time.DateOnly) }
 // payDay hands out one day's pool: postings, rows and notifications.
 func payDay(ctx context.Context, q *db.Queries, day, now time.Time, most int) error {
 	next := day.AddDate(0, 0, 1)
-	top, err := q.TopContributors(ctx, db.TopContributorsParams{Since: day, Until: next, Top: int32(most)})
+	top, err := q.TopContributors(ctx, db.TopContributorsParams{Since: day, Until: next, Top: int64(most)})
 	if err != nil {
 		return fmt.Errorf("find the contributors: %w", err)
 	}
@@ -66,9 +67,10 @@ func payDay(ctx context.Context, q *db.Queries, day, now time.Time, most int) er
 			record.PoolSatsMsat = p.Msat
 		}
 	}
-	if len(top) > 0 {
-		record.PaidCreditsMsat, record.PaidSatsMsat = record.PoolCreditsMsat, record.PoolSatsMsat
-	}
+	// Else votes that were bought with credits would be paid for with sats, which can be withdrawn.
+	credits := RewardShares(record.PoolCreditsMsat, weights(top, func(c db.TopContributorsRow) int64 { return c.CreditMicros }))
+	sats := RewardShares(record.PoolSatsMsat, weights(top, func(c db.TopContributorsRow) int64 { return c.SatMicros }))
+	record.PaidCreditsMsat, record.PaidSatsMsat = sum(credits), sum(sats)
 	// The key of this row refuses a second payout, whatever else may go wrong. If the day was recorded early, by a
 	// clock that was ahead, its pool goes to the next day.
 	n, err := q.InsertRewardDay(ctx, record)
@@ -78,21 +80,31 @@ func payDay(ctx context.Context, q *db.Queries, day, now time.Time, most int) er
 	if n == 0 {
 		return nil
 	}
-	return handOut(ctx, q, record, top)
+	return handOut(ctx, q, record, top, credits, sats)
+}
+
+func weights(top []db.TopContributorsRow, of func(db.TopContributorsRow) int64) []int64 {
+	all := make([]int64, len(top))
+	for i, c := range top {
+		all[i] = of(c)
+	}
+	return all
+}
+
+func sum(shares []int64) (msat int64) {
+	for _, share := range shares {
+		msat += share
+	}
+	return msat
 }
 
 // handOut gives everybody their shares of what a day pays.
-func handOut(ctx context.Context, q *db.Queries, day db.InsertRewardDayParams, top []db.TopContributorsRow) error {
-	weights := make([]int64, len(top))
-	for i, c := range top {
-		weights[i] = c.Micros
-	}
-	credits, sats := RewardShares(day.PaidCreditsMsat, weights), RewardShares(day.PaidSatsMsat, weights)
+func handOut(ctx context.Context, q *db.Queries, day db.InsertRewardDayParams, top []db.TopContributorsRow, credits, sats []int64) error {
 	rows := db.InsertRewardsParams{Day: day.Day}
 	var transfers []ledger.Transfer
 	for i, c := range top {
 		if credits[i] == 0 && sats[i] == 0 {
-			continue // a share of less than one msat in both assets
+			continue // less than one msat in both assets, or no votes that were paid in one of which there is some
 		}
 		rows.Users, rows.Ranks, rows.Micros = append(rows.Users, c.AuthorID), append(rows.Ranks, int64(i+1)), append(rows.Micros, c.Micros)
 		rows.Credits, rows.Sats = append(rows.Credits, credits[i]), append(rows.Sats, sats[i])
@@ -118,18 +130,19 @@ func handOut(ctx context.Context, q *db.Queries, day db.InsertRewardDayParams, t
 	return ledger.Post(ctx, q, nil, day.PaidAt, transfers)
 }
 
-// RewardShares divides a pool among positive weights, sorted from the largest down. Each gets floor(pool × weight ÷ sum
-// of weights). What is left, less than one msat each, goes to the largest remainders, among equal ones to the first.
-// The shares sum to the pool exactly, and a larger weight never gets less than a smaller one.
+// RewardShares divides a pool among weights, none of them below zero. Each gets floor(pool × weight ÷ sum of weights).
+// What is left, less than one msat each, goes to the largest remainders, among equal ones to the first. The shares sum
+// to the pool exactly, or to nothing where nobody weighs anything; a larger weight never gets less than a smaller one,
+// and zero gets nothing.
 func RewardShares(pool int64, weights []int64) []int64 {
-	if len(weights) == 0 {
-		return nil
-	}
+	shares, remainders, order := make([]int64, len(weights)), make([]*big.Int, len(weights)), make([]int, len(weights))
 	total := new(big.Int)
 	for _, w := range weights {
 		total.Add(total, big.NewInt(w))
 	}
-	shares, remainders, order := make([]int64, len(weights)), make([]*big.Int, len(weights)), make([]int, len(weights))
+	if total.Sign() == 0 {
+		return shares
+	}
 	left := pool
 	for i, w := range weights {
 		product := new(big.Int).Mul(big.NewInt(pool), big.NewInt(w)) // up to 126 bits

@@ -37,13 +37,21 @@ func newRewardWorld(t *testing.T, authors int) *rewardWorld {
 	return w
 }
 
-// vote is what a zap now changes of an author's weighted votes.
+// vote is what zaps now change of an author's weighted votes, as much in each asset.
 func (w *rewardWorld) vote(author *int64, micros int64) {
+	w.Helper()
+	w.voteIn(ledger.Credits, author, micros)
+	w.voteIn(ledger.Sats, author, micros)
+}
+
+// voteIn is what a zap that is paid in an asset now changes of an author's weighted votes.
+func (w *rewardWorld) voteIn(asset ledger.Asset, author *int64, micros int64) {
 	w.Helper()
 	_, err := w.Pool.Exec(w.Ctx, `WITH zap AS (
 			INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, args)
-			VALUES ('ZAP', 'BALANCE', 'FEE_CREDIT', 'PAID', 1, $3, $3, '{}') RETURNING id)
-		INSERT INTO vote_event (action_id, item_id, author_id, micros, at) SELECT id, 1, $1, $2, $3 FROM zap`, author, micros, w.Clock.Now())
+			VALUES ('ZAP', 'BALANCE', CASE WHEN $4 THEN 'FEE_CREDIT' ELSE 'REWARD_SATS' END::payment_method, 'PAID', 1, $3, $3, '{}') RETURNING id)
+		INSERT INTO vote_event (action_id, item_id, author_id, micros, at, credits) SELECT id, 1, $1, $2, $3, $4 FROM zap`,
+		author, micros, w.Clock.Now(), asset == ledger.Credits)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -73,6 +81,20 @@ func (w *rewardWorld) pay(crash bool) (days int, err error) {
 		return err
 	})
 	return days, err
+}
+
+// payTop is a turn where so few share a pool.
+func (w *rewardWorld) payTop(most int) {
+	w.Helper()
+	s := community.DefaultSettings()
+	s.RewardTop = most
+	err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) error {
+		_, err := community.PayRewards(w.Ctx, db.New(tx), w.Clock.Now(), s)
+		return err
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
 }
 
 func (w *rewardWorld) wantPaid(want int) {
@@ -364,15 +386,7 @@ func TestOnlyTheTopContributorsShare(t *testing.T) {
 		w.vote(&w.authors[i], 10) // equal: the older account ranks first
 	}
 	w.Clock.Advance(day)
-	s := community.DefaultSettings()
-	s.RewardTop = 2
-	err := pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) error {
-		_, err := community.PayRewards(w.Ctx, db.New(tx), w.Clock.Now(), s)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.payTop(2)
 	for i, want := range []int64{50, 50, 0, 0, 0} {
 		w.WantBalance(ledger.UserCredits(w.authors[i]), want)
 	}
@@ -420,27 +434,128 @@ func TestZapsGoOnWhileRewardsArePaid(t *testing.T) {
 	w.wantAudited()
 }
 
+// Votes that were bought with credits take nothing of the sats, which can be withdrawn: credits never become sats. Those
+// that were bought with sats take nothing of the credits either.
+func TestAPoolIsDividedByTheVotesThatWerePaidInItsAsset(t *testing.T) {
+	t.Parallel()
+	w := newRewardWorld(t, 0)
+	writer, friend, reader := w.User("writer", 100*sat, 0), w.User("friend", 2000*sat, 0), w.User("reader", 0, 1000*sat)
+	honest := w.User("honest", 100*sat, 0)
+	for i := range 20 { // ten credits are a whole vote, each time, and seven of them come back
+		w.Pay(friend, community.KindZap, community.ZapArgs{Item: w.Post(writer, fmt.Sprint("post ", i)), Sats: 10}, paidaction.FeeCredit)
+		w.Clock.Advance(15 * time.Minute) // a post soon after another costs more
+	}
+	w.Pay(reader, community.KindZap, community.ZapArgs{Item: w.Post(honest, "a post"), Sats: 10}, paidaction.RewardSats)
+	w.fill(0, 10_000*sat)
+	credits, sats := w.Balance(ledger.RewardCredits), w.Balance(ledger.RewardSats)
+	before := []int64{w.Balance(ledger.UserCredits(writer)), w.Balance(ledger.UserCredits(honest))}
+	w.Clock.Advance(day)
+	w.wantPaid(1)
+	w.WantBalance(ledger.UserSats(writer), 0)
+	w.WantBalance(ledger.UserSats(honest), sats)
+	w.WantBalance(ledger.UserCredits(writer), before[0]+credits)
+	w.WantBalance(ledger.UserCredits(honest), before[1])
+	w.wantAudited()
+}
+
+// Down-zaps as well count in the asset they were paid in, and what is below zero in one takes nothing from the other.
+func TestVotesInBothAssetsShareEachPoolExactly(t *testing.T) {
+	t.Parallel()
+	w := newRewardWorld(t, 4)
+	w.fill(1000, 100)
+	a := w.authors
+	w.voteIn(ledger.Credits, &a[0], 1_000_000)
+	w.voteIn(ledger.Sats, &a[0], 4_000_000)
+	w.voteIn(ledger.Credits, &a[1], 3_000_000)
+	w.voteIn(ledger.Sats, &a[1], -1_000_000)
+	w.voteIn(ledger.Credits, &a[2], 2_000_000)
+	w.voteIn(ledger.Credits, &a[2], -500_000)
+	w.voteIn(ledger.Credits, &a[3], -500_000)
+	w.voteIn(ledger.Sats, &a[3], 2_000_000)
+	w.voteIn(ledger.Sats, nil, 9_000_000)
+	w.Clock.Advance(day)
+	w.wantPaid(1)
+	// 2 : 6 : 3 of 1,000 are 181.82, 545.45 and 272.73; 2 : 1 of 100 are 66.67 and 33.33.
+	for i, want := range []struct{ credits, sats int64 }{{182, 67}, {545, 0}, {273, 0}, {0, 33}} {
+		w.WantBalance(ledger.UserCredits(a[i]), want.credits)
+		w.WantBalance(ledger.UserSats(a[i]), want.sats)
+	}
+	w.wantAudited()
+}
+
+// Credits decide nothing about the sats: neither do down-zaps that are paid with them take somebody's sats away, nor is
+// somebody crowded out by others for whom they bought votes.
+func TestCreditsDoNotDecideWhoSharesTheSats(t *testing.T) {
+	t.Parallel()
+	w := newRewardWorld(t, 4)
+	w.fill(1000, 100)
+	a := w.authors
+	w.voteIn(ledger.Sats, &a[0], 3_000_000)
+	w.voteIn(ledger.Credits, &a[0], -9_000_000)
+	w.voteIn(ledger.Sats, &a[1], 1_000_000)
+	w.voteIn(ledger.Credits, &a[1], 1_000_000)
+	for _, bought := range a[2:] {
+		w.voteIn(ledger.Credits, &bought, 50_000_000)
+		w.voteIn(ledger.Sats, &bought, 1)
+	}
+	w.Clock.Advance(day)
+	w.payTop(2)
+	for i, want := range []struct{ credits, sats int64 }{{0, 75}, {0, 25}, {500, 0}, {500, 0}} {
+		w.WantBalance(ledger.UserCredits(a[i]), want.credits)
+		w.WantBalance(ledger.UserSats(a[i]), want.sats)
+	}
+	// Ranked by the votes that they share for.
+	if n := w.Count(`SELECT count(*) FROM reward WHERE (user_id, rank, micros) IN (($1, 1, 50000000), ($2, 2, 50000000), ($3, 3, 3000000), ($4, 4, 1000000))`,
+		a[2], a[3], a[0], a[1]); n != 4 {
+		t.Errorf("%d of 4 rewards are recorded by their ranks", n)
+	}
+	w.wantAudited()
+}
+
+// What nobody has votes for in its asset is in the next day's pool, whatever the other pool pays.
+func TestAPoolWithoutVotesInItsAssetStaysForTheNextDay(t *testing.T) {
+	t.Parallel()
+	w := newRewardWorld(t, 2)
+	w.fill(1000, 100)
+	w.voteIn(ledger.Credits, &w.authors[0], 1)
+	w.Clock.Advance(day)
+	w.wantPaid(1)
+	w.fill(10, 1)
+	w.voteIn(ledger.Sats, &w.authors[1], 1)
+	w.Clock.Advance(day)
+	w.wantPaid(1)
+	for i, want := range []struct{ credits, sats int64 }{{1000, 0}, {0, 101}} {
+		w.WantBalance(ledger.UserCredits(w.authors[i]), want.credits)
+		w.WantBalance(ledger.UserSats(w.authors[i]), want.sats)
+	}
+	if n := w.Count(`SELECT count(*) FROM reward_day WHERE (day, paid_credits_msat, paid_sats_msat, pool_credits_msat, pool_sats_msat)
+		IN (('2026-01-01', 1000, 0, 1000, 100), ('2026-01-02', 0, 101, 10, 101))`); n != 2 {
+		t.Errorf("%d of 2 days are recorded as they were paid", n)
+	}
+	w.wantAudited()
+}
+
 // Of any pool and any weights: exact, never negative, and never less for one who weighs more.
 func TestSharesOfRewards(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		pool := rapid.Int64Range(0, 1<<63-1).Draw(t, "pool")
-		weights := rapid.SliceOfN(rapid.OneOf(rapid.Int64Range(1, 5), rapid.Int64Range(1, 1<<63-1)), 1, 100).Draw(t, "weights")
-		slices.Sort(weights)
-		slices.Reverse(weights)
+		weights := rapid.SliceOfN(rapid.OneOf(rapid.Int64Range(0, 5), rapid.Int64Range(0, 1<<63-1)), 0, 100).Draw(t, "weights")
 		shares := community.RewardShares(pool, weights)
 		var sum int64
 		for i, share := range shares {
-			if share < 0 || share > pool {
-				t.Fatalf("%d msat of %d", share, pool)
+			if share < 0 || share > pool || weights[i] == 0 && share > 0 {
+				t.Fatalf("%d msat of %d for the weight %d", share, pool, weights[i])
 			}
-			if i > 0 && share > shares[i-1] {
-				t.Fatalf("the weight %d gets %d msat, the weight %d only %d", weights[i], share, weights[i-1], shares[i-1])
+			for j, other := range shares {
+				if weights[i] < weights[j] && share > other {
+					t.Fatalf("the weight %d gets %d msat, the weight %d only %d", weights[i], share, weights[j], other)
+				}
 			}
 			sum += share
 		}
-		if sum != pool {
-			t.Fatalf("%d msat were shared of %d", sum, pool)
+		if most := slices.Max(append(weights, 0)); most > 0 && sum != pool || most == 0 && sum != 0 {
+			t.Fatalf("%d msat were shared of %d, by %d", sum, pool, weights)
 		}
 	})
 }
@@ -455,7 +570,8 @@ func TestRewardsOfAnyHistoryAreExact(t *testing.T) {
 		w.fill(credits, sats)
 		in += credits + sats
 		for range rapid.IntRange(0, 6).Draw(t, "votes") {
-			w.vote(&w.authors[rapid.IntRange(0, 3).Draw(t, "author")], rapid.Int64Range(-1_000_000, 10_000_000).Draw(t, "micros"))
+			asset := rapid.SampledFrom([]ledger.Asset{ledger.Credits, ledger.Sats}).Draw(t, "asset")
+			w.voteIn(asset, &w.authors[rapid.IntRange(0, 3).Draw(t, "author")], rapid.Int64Range(-1_000_000, 10_000_000).Draw(t, "micros"))
 		}
 		w.Clock.Advance(time.Duration(rapid.IntRange(0, 60).Draw(t, "hours")) * time.Hour)
 		if rapid.Bool().Draw(t, "run") {

@@ -260,9 +260,10 @@ func TestZapsCountTogetherAsOneAfterTheOther(t *testing.T) {
 	author := w.User("author", 1_000_000*sat, 0)
 	people := []int64{0, w.User("alice", sat, 0), w.User("bob", sat, 0)} // 0: the anonymous one
 	mustExec(w, `UPDATE usr SET trust_micros = 330000 WHERE id = $1`, people[2])
-	type zap struct{ Number, Item, Person, Sats int64 }
+	type zap struct{ Number, Item, Person, Sats, Credits int64 }
 	zaps := rapid.Custom(func(t *rapid.T) zap {
-		return zap{0, rapid.Int64Range(0, 1).Draw(t, "item"), rapid.Int64Range(0, 2).Draw(t, "person"), rapid.Int64Range(1, 500).Draw(t, "sats")}
+		return zap{0, rapid.Int64Range(0, 1).Draw(t, "item"), rapid.Int64Range(0, 2).Draw(t, "person"), rapid.Int64Range(1, 500).Draw(t, "sats"),
+			rapid.Int64Range(0, 1).Draw(t, "in credits")}
 	})
 	number, posts := int64(1_000_000), 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -283,7 +284,7 @@ func TestZapsCountTogetherAsOneAfterTheOther(t *testing.T) {
 				for _, one := range group {
 					p.ActionIds, p.ItemIds = append(p.ActionIds, number+one.Number), append(p.ItemIds, items[one.Item])
 					p.Users, p.Authors = append(p.Users, people[one.Person]), append(p.Authors, author)
-					p.Msats, p.CreditMsats = append(p.Msats, one.Sats*sat), append(p.CreditMsats, one.Sats*sat)
+					p.Msats, p.CreditMsats = append(p.Msats, one.Sats*sat), append(p.CreditMsats, one.Credits*one.Sats*sat)
 				}
 				if err := db.New(w.Pool).CountZaps(w.Ctx, p); err != nil {
 					rt.Fatal(err)
@@ -293,8 +294,11 @@ func TestZapsCountTogetherAsOneAfterTheOther(t *testing.T) {
 				got := item(w, id)
 				said += fmt.Sprintln(got.Msat, got.CreditMsat, got.Upvotes, got.DownMsat, got.Downvotes, got.VoteMicros)
 			}
-			for range ordered {
+			for _, one := range ordered {
 				said += fmt.Sprintln(w.Count(`SELECT coalesce(sum(micros), -1) FROM vote_event WHERE action_id = $1`, number))
+				if n := w.Count(`SELECT count(*) FROM vote_event WHERE action_id = $1 AND credits <> ($2 = 1)`, number, one.Credits); n != 0 {
+					rt.Fatalf("%+v is a vote in the other asset", one)
+				}
 				number++
 			}
 			return said

@@ -21,8 +21,9 @@ func TestRewardsOfADay(t *testing.T) {
 		authors = append(authors, author)
 		_, err := a.Pool.Exec(a.Ctx, `WITH zap AS (
 				INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, args)
-				VALUES ('ZAP', 'BALANCE', 'FEE_CREDIT', 'PAID', 1, $2, $2, '{}') RETURNING id)
-			INSERT INTO vote_event (action_id, item_id, author_id, micros, at) SELECT id, 1, $1, $3, $2 FROM zap`, author.ID, a.Clock.Now(), 3-i)
+				SELECT 'ZAP', 'BALANCE', method, 'PAID', 1, $2, $2, '{}' FROM unnest(ARRAY['FEE_CREDIT', 'REWARD_SATS']::payment_method[]) AS method RETURNING id, method)
+			INSERT INTO vote_event (action_id, item_id, author_id, micros, at, credits) SELECT id, 1, $1, $3, $2, method = 'FEE_CREDIT' FROM zap`,
+			author.ID, a.Clock.Now(), 3-i)
 		if err != nil {
 			t.Fatal(err)
 		}

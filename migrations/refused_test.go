@@ -47,7 +47,7 @@ const good = `
 	INSERT INTO zap_total (item_id, user_id, msat) VALUES (1, 1, 1);
 	INSERT INTO donation (action_id, user_id, msat, state) VALUES (1, 1, 1, 'PAID');
 	INSERT INTO boost (action_id, item_id, user_id, msat, state, paid_at, expires_at) VALUES (1, 1, 1, 1, 'PAID', now(), now()), (6, 1, 1, 1, 'PENDING', NULL, NULL);
-	INSERT INTO vote_event (action_id, item_id, author_id, micros, at) VALUES (1, 1, 2, 1, now());
+	INSERT INTO vote_event (action_id, item_id, author_id, micros, at, credits) VALUES (1, 1, 2, 1, now(), true);
 	INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) VALUES (1, 1, 1, 1, 'PAID'), (6, 2, 2, 1, 'PENDING');
 	INSERT INTO bounty_payment (item_id, action_id, comment_id, user_id, at) VALUES (1, 1, 1, 1, now());
 	INSERT INTO reward_day VALUES ('2026-01-01', 2, 2, 2, 0, now());

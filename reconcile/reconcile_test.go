@@ -81,7 +81,7 @@ func sent(w *enginetest.World, author, payer, post int64) {
 func reward(w *enginetest.World, author int64) {
 	w.Helper()
 	if _, err := w.Pool.Exec(w.Ctx, `WITH counted AS (INSERT INTO item_delta (item_id, vote_micros) VALUES (1, 5))
-		INSERT INTO vote_event (action_id, item_id, author_id, micros, at) VALUES (1, 1, $1, 5, $2)`, author, w.Clock.Now()); err != nil {
+		INSERT INTO vote_event (action_id, item_id, author_id, micros, at, credits) VALUES (1, 1, $1, 5, $2, true)`, author, w.Clock.Now()); err != nil {
 		w.Fatal(err)
 	}
 	w.Clock.Advance(2 * time.Hour)

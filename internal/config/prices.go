@@ -42,7 +42,7 @@ type Prices struct {
 	TerritoryMaxCost int64         `help:"Most that a post or a comment in a territory may cost, before any surcharge, in msat." default:"100000000"`
 
 	NewcomerWindow time.Duration `help:"How long after signing up an invite can be redeemed." default:"24h"`
-	RewardTop      int           `help:"How many of a day's contributors share its rewards." default:"100"`
+	RewardTop      int           `help:"How many of a day's contributors share its rewards, in each asset." default:"100"`
 	RewardDays     int           `help:"How many days back rewards are still paid after an outage." default:"7"`
 }
 

@@ -13,10 +13,19 @@ SELECT a.id, greatest(0, a.balance + coalesce((SELECT sum(d.msat) FROM balance_d
 FROM account a WHERE a.id IN (3, 4) ORDER BY a.id;
 
 -- name: TopContributors :many
--- Whose items gained most of the weighted votes between two moments, and how much; nobody who gained nothing.
-SELECT author_id::bigint AS author_id, sum(micros)::bigint AS micros FROM vote_event
-WHERE at >= @since::timestamptz AND at < @until::timestamptz AND author_id IS NOT NULL
-GROUP BY author_id HAVING sum(micros) > 0 ORDER BY sum(micros) DESC, author_id LIMIT @top;
+-- Whose items gained most of the weighted votes between two moments, in each asset that votes are paid in, and how much; nobody who gained nothing. The assets are ranked
+-- apart: else those whom credits raise or lower would decide who shares the sats.
+WITH voted AS (
+    SELECT author_id, greatest(sum(micros) FILTER (WHERE credits), 0) AS credit_micros, greatest(sum(micros) FILTER (WHERE NOT credits), 0) AS sat_micros FROM vote_event
+    WHERE at >= @since::timestamptz AND at < @until::timestamptz AND author_id IS NOT NULL GROUP BY author_id
+), ranked AS (
+    SELECT voted.*, row_number() OVER (ORDER BY credit_micros DESC, author_id) AS by_credits, row_number() OVER (ORDER BY sat_micros DESC, author_id) AS by_sats FROM voted
+), shared AS (
+    SELECT author_id::bigint AS author_id, (CASE WHEN by_credits <= @top::bigint THEN credit_micros ELSE 0 END)::bigint AS credit_micros,
+        (CASE WHEN by_sats <= @top THEN sat_micros ELSE 0 END)::bigint AS sat_micros FROM ranked
+)
+SELECT author_id, (credit_micros + sat_micros)::bigint AS micros, credit_micros, sat_micros FROM shared
+WHERE credit_micros + sat_micros > 0 ORDER BY credit_micros + sat_micros DESC, author_id;
 
 -- name: InsertRewardDay :execrows
 -- 0 rows: it is recorded already.

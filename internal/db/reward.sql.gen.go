@@ -294,23 +294,34 @@ func (q *Queries) RewardsOfDay(ctx context.Context, arg RewardsOfDayParams) ([]R
 }
 
 const topContributors = `-- name: TopContributors :many
-SELECT author_id::bigint AS author_id, sum(micros)::bigint AS micros FROM vote_event
-WHERE at >= $1::timestamptz AND at < $2::timestamptz AND author_id IS NOT NULL
-GROUP BY author_id HAVING sum(micros) > 0 ORDER BY sum(micros) DESC, author_id LIMIT $3
+WITH voted AS (
+    SELECT author_id, greatest(sum(micros) FILTER (WHERE credits), 0) AS credit_micros, greatest(sum(micros) FILTER (WHERE NOT credits), 0) AS sat_micros FROM vote_event
+    WHERE at >= $1::timestamptz AND at < $2::timestamptz AND author_id IS NOT NULL GROUP BY author_id
+), ranked AS (
+    SELECT voted.author_id, voted.credit_micros, voted.sat_micros, row_number() OVER (ORDER BY credit_micros DESC, author_id) AS by_credits, row_number() OVER (ORDER BY sat_micros DESC, author_id) AS by_sats FROM voted
+), shared AS (
+    SELECT author_id::bigint AS author_id, (CASE WHEN by_credits <= $3::bigint THEN credit_micros ELSE 0 END)::bigint AS credit_micros,
+        (CASE WHEN by_sats <= $3 THEN sat_micros ELSE 0 END)::bigint AS sat_micros FROM ranked
+)
+SELECT author_id, (credit_micros + sat_micros)::bigint AS micros, credit_micros, sat_micros FROM shared
+WHERE credit_micros + sat_micros > 0 ORDER BY credit_micros + sat_micros DESC, author_id
 `
 
 type TopContributorsParams struct {
 	Since time.Time
 	Until time.Time
-	Top   int32
+	Top   int64
 }
 
 type TopContributorsRow struct {
-	AuthorID int64
-	Micros   int64
+	AuthorID     int64
+	Micros       int64
+	CreditMicros int64
+	SatMicros    int64
 }
 
-// Whose items gained most of the weighted votes between two moments, and how much; nobody who gained nothing.
+// Whose items gained most of the weighted votes between two moments, in each asset that votes are paid in, and how much; nobody who gained nothing. The assets are ranked
+// apart: else those whom credits raise or lower would decide who shares the sats.
 func (q *Queries) TopContributors(ctx context.Context, arg TopContributorsParams) ([]TopContributorsRow, error) {
 	rows, err := q.db.Query(ctx, topContributors, arg.Since, arg.Until, arg.Top)
 	if err != nil {
@@ -320,7 +331,12 @@ func (q *Queries) TopContributors(ctx context.Context, arg TopContributorsParams
 	var items []TopContributorsRow
 	for rows.Next() {
 		var i TopContributorsRow
-		if err := rows.Scan(&i.AuthorID, &i.Micros); err != nil {
+		if err := rows.Scan(
+			&i.AuthorID,
+			&i.Micros,
+			&i.CreditMicros,
+			&i.SatMicros,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -24,12 +24,12 @@ WITH zaps AS MATERIALIZED (
     ON CONFLICT (item_id, user_id, down) DO UPDATE SET msat = zap_total.msat + excluded.msat
     RETURNING item_id, user_id, msat, (SELECT usr.trust_micros FROM usr WHERE usr.id = zap_total.user_id) AS trust_micros
 ), votes AS (
-    SELECT zaps.action_id, zaps.item_id, zaps.author_id, totals.msat = zaps.from_this_on AS first,
+    SELECT zaps.action_id, zaps.item_id, zaps.author_id, totals.msat = zaps.from_this_on AS first, zaps.credit_msat > 0 AS credits,
         vote_micros(totals.msat - zaps.from_this_on + zaps.msat, totals.trust_micros) - vote_micros(totals.msat - zaps.from_this_on, totals.trust_micros) AS micros
     FROM zaps JOIN totals ON totals.item_id = zaps.item_id AND totals.user_id = zaps.user_id
 ), events AS (
-    INSERT INTO vote_event (action_id, item_id, author_id, micros, at)
-    SELECT action_id, item_id, author_id, CASE WHEN $1::boolean THEN -micros ELSE micros END AS micros, $8::timestamptz AS at FROM votes
+    INSERT INTO vote_event (action_id, item_id, author_id, micros, at, credits)
+    SELECT action_id, item_id, author_id, CASE WHEN $1::boolean THEN -micros ELSE micros END AS micros, $8::timestamptz AS at, credits FROM votes
 ), counts AS (
     SELECT zaps.item_id, sum(zaps.msat)::bigint AS msat, sum(zaps.credit_msat)::bigint AS credit_msat,
         count(*) FILTER (WHERE votes.first) AS voters, coalesce(sum(votes.micros), 0)::bigint AS micros

@@ -177,6 +177,9 @@ func (m *model) checkVotes() error {
 		if author := m.item(e.ItemID).author; e.AuthorID == nil != (author == 0) || e.AuthorID != nil && *e.AuthorID != author || !e.At.Equal(a.changed) {
 			w.violate("vote", "the vote of action %d is for another's item, or of another time", a.id)
 		}
+		if e.Credits != (a.method == "FEE_CREDIT") {
+			w.violate("vote", "the vote of action %d, paid by %s, counts as one paid with credits: %t", a.id, a.method, e.Credits)
+		}
 	}
 	if len(events) != len(m.voted) {
 		w.violate("vote", "%d votes were counted, and should be %d", len(events), len(m.voted))

@@ -15,13 +15,14 @@ type pooling struct{ action, account int64 }
 // reward is what somebody gets of a day's rewards, in the order of the two accounts.
 type reward struct {
 	user, micros int64
+	voted        [2]int64 // what was paid in each asset of the votes
 	msat         [2]int64
 }
 
 var pools = [2]int64{rewardCreditsAccount, rewardSatsAccount}
 
-// checkRewards: each day that has ended is paid once. All that was in the pool at its end goes to those whose items
-// gained votes on that day, in proportion to the gain.
+// checkRewards: each day that has ended is paid once. All that was in the pool of an asset at its end goes to those
+// whose items gained votes on that day, in proportion to what they gained by zaps in this asset; if nobody did, it stays.
 func (m *model) checkRewards() error {
 	w := m.world
 	q := w.database.queries()
@@ -95,7 +96,8 @@ func (m *model) checkDay(d simdb.RewardDay, found []simdb.Reward, held map[int64
 		if !m.sure {
 			pool = min(pool, recorded[i]) // what was being committed belongs to the next day
 		}
-		if recorded[i] != pool || paid[i] != pool && (len(found) > 0 || m.sure && len(want) > 0) {
+		voted := slices.ContainsFunc(want, func(r reward) bool { return r.voted[i] > 0 })
+		if recorded[i] != pool || paid[i] != pool && (paid[i] != 0 || m.sure && voted) {
 			w.violate("reward", "on %s there were %d msat in account %d; %d are recorded, and %d were paid", d.Day, pool, account, recorded[i], paid[i])
 		}
 		divide(paid[i], i, want)
@@ -103,8 +105,9 @@ func (m *model) checkDay(d simdb.RewardDay, found []simdb.Reward, held map[int64
 		m.balances[account] -= paid[i]
 	}
 	for _, r := range found {
-		got := reward{r.UserID, r.Micros, [2]int64{r.CreditsMsat, r.SatsMsat}}
-		if m.sure && !slices.Contains(want, got) {
+		got := reward{user: r.UserID, micros: r.Micros, msat: [2]int64{r.CreditsMsat, r.SatsMsat}}
+		is := func(due reward) bool { return due.user == got.user && due.micros == got.micros && due.msat == got.msat }
+		if m.sure && !slices.ContainsFunc(want, is) {
 			w.violate("reward", "user %d got %+v, and should have got one of %+v", r.UserID, got, want)
 		}
 		for i := range pools {
@@ -126,16 +129,26 @@ func (m *model) winners(day time.Time) ([]reward, error) {
 	if err != nil {
 		return nil, err
 	}
-	gained := map[int64]int64{}
+	gained := map[int64]*reward{}
 	for _, e := range events {
-		if e.AuthorID != nil && !e.At.Before(day) && e.At.Before(day.AddDate(0, 0, 1)) {
-			gained[*e.AuthorID] += e.Micros
+		if e.AuthorID == nil || e.At.Before(day) || !e.At.Before(day.AddDate(0, 0, 1)) {
+			continue
 		}
+		if gained[*e.AuthorID] == nil {
+			gained[*e.AuthorID] = &reward{user: *e.AuthorID}
+		}
+		r, asset := gained[*e.AuthorID], 1
+		if e.Credits {
+			asset = 0
+		}
+		r.voted[asset] += e.Micros
 	}
 	var all []reward
 	for _, user := range slices.Sorted(maps.Keys(gained)) {
-		if gained[user] > 0 {
-			all = append(all, reward{user: user, micros: gained[user]})
+		r := gained[user]
+		r.voted = [2]int64{max(r.voted[0], 0), max(r.voted[1], 0)}
+		if r.micros = r.voted[0] + r.voted[1]; r.micros > 0 {
+			all = append(all, *r)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b reward) int { return cmp.Compare(b.micros, a.micros) })
@@ -147,17 +160,20 @@ func (m *model) winners(day time.Time) ([]reward, error) {
 func divide(pool int64, asset int, among []reward) {
 	total := int64(0)
 	for _, r := range among {
-		total += r.micros
+		total += r.voted[asset]
+	}
+	if total == 0 {
+		return
 	}
 	left := pool
 	order := make([]int, len(among))
 	for i, r := range among {
-		among[i].msat[asset] = pool * r.micros / total
+		among[i].msat[asset] = pool * r.voted[asset] / total
 		left -= among[i].msat[asset]
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
-		return cmp.Compare(pool*among[j].micros%total, pool*among[i].micros%total)
+		return cmp.Compare(pool*among[j].voted[asset]%total, pool*among[i].voted[asset]%total)
 	})
 	for _, i := range order[:min(int(left), len(order))] {
 		among[i].msat[asset]++

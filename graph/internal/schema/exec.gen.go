@@ -5423,7 +5423,10 @@ type RewardDay {
   "What was in the pool at the end of the day."
   poolCreditsMsat: Msat!
   poolSatsMsat: Msat!
-  "What was paid out of it: all, or nothing if nobody's items gained anything; the next day then has it."
+  """
+  What was paid out of it: of each asset all, or nothing if nobody's items gained votes that were paid in it; the next day
+  then has it.
+  """
   paidCreditsMsat: Msat!
   paidSatsMsat: Msat!
   paidAt: Time!

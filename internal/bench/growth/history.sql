@@ -15,7 +15,7 @@ SELECT 'ZAP', 'BALANCE', 'FEE_CREDIT', 'PAID', payer, 10000, :'at', :'at', jsonb
 INSERT INTO action_history (action_id, to_state, fact, at) SELECT :items + g, 'PAID', 'REQUESTED', :'at' FROM past ORDER BY g;
 INSERT INTO zap (action_id, item_id, user_id, msat, state) SELECT :items + g, item, payer, 10000, 'PAID' FROM past ORDER BY g;
 INSERT INTO zap_total (item_id, user_id, msat) SELECT item, payer, 10000 FROM past ORDER BY g;
-INSERT INTO vote_event (action_id, item_id, author_id, micros, at) SELECT :items + g, item, author, 1000000, :'at' FROM past ORDER BY g;
+INSERT INTO vote_event (action_id, item_id, author_id, micros, at, credits) SELECT :items + g, item, author, 1000000, :'at', true FROM past ORDER BY g;
 INSERT INTO posting (action_id, from_account, to_account, msat, reason, at)
 SELECT :items + g, payer * 16 + 1, parts.account, parts.msat, parts.reason, :'at'
 FROM past, LATERAL (VALUES (author * 16 + 1, 7000, 'zap'), (3, 3000, 'rewards')) AS parts (account, msat, reason) ORDER BY g;

@@ -78,4 +78,5 @@ type VoteEvent struct {
 	AuthorID *int64
 	Micros   int64
 	At       time.Time
+	Credits  bool
 }

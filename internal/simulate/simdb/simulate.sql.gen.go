@@ -839,7 +839,7 @@ func (q *Queries) Uploads(ctx context.Context) ([]UploadsRow, error) {
 }
 
 const voteEvents = `-- name: VoteEvents :many
-SELECT action_id, item_id, author_id, micros, at FROM vote_event ORDER BY action_id
+SELECT action_id, item_id, author_id, micros, at, credits FROM vote_event ORDER BY action_id
 `
 
 func (q *Queries) VoteEvents(ctx context.Context) ([]VoteEvent, error) {
@@ -857,6 +857,7 @@ func (q *Queries) VoteEvents(ctx context.Context) ([]VoteEvent, error) {
 			&i.AuthorID,
 			&i.Micros,
 			&i.At,
+			&i.Credits,
 		); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,1 @@
+ALTER TABLE vote_event DROP COLUMN credits;
