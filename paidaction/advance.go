@@ -30,7 +30,7 @@ type finding struct {
 	fact     Fact
 	received Msat   // what arrived at the invoice
 	safety   uint32 // the HTLC safety height
-	taken    bool   // our row does not even say held, and the payment was taken, or sent on: see judge and sentOn
+	taken    bool   // the payment was taken, or sent on, though our row still waits for it (judge, sentOn): never back
 	failure  *Error // the reason that is stored and shown
 	outcome  Outcome
 	reason   string    // given by an operator
@@ -341,7 +341,7 @@ func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction
 		}
 	}
 	if givesBack || step.Flow == FlowWrapped && step.From == PendingHeld && step.When == InvoiceIsGone {
-		// Whoever stood still since the nodes were asked, and sentOn, may not even have heard of that.
+		// A process that was stopped since it asked the nodes (sentOn) may not even know that the database was restored.
 		accepted, err := q.AcceptedSince(ctx, found.asked)
 		if err != nil {
 			return false, fmt.Errorf("ask whether the database was restored: %w", err)

@@ -93,7 +93,7 @@ func (d definition[A, R]) cost(ctx context.Context, tx *Tx, raw json.RawMessage)
 func (d definition[A, R]) checkCost(cost Msat) error {
 	refusal := Errorf(CodeInvalidAmount, "This cannot be bought at that price.")
 	switch {
-	case cost > MaxMsat: // a sum of what the payer asked for
+	case cost > MaxMsat: // the payer asked for too much: no fault of the action
 		return refusal
 	case cost < 0 || cost == 0 && !d.Spec().Free:
 		return refusal.Because(fmt.Errorf("%s computed a cost of %d msat", d.Spec().Kind, cost))

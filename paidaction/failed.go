@@ -63,8 +63,8 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 	return e.AfterFailed(ctx, id)
 }
 
-// RefuseAgainOf has nothing tried again without being asked for of what a payer has on its way to receivers' wallets.
-// When its transaction is committed, none of these attempts is begun any more.
+// RefuseAgainOf forbids automatic retries of what this payer has on its way to receivers' wallets. When its transaction
+// is committed, none of these attempts is begun any more.
 func RefuseAgainOf(ctx context.Context, q *db.Queries, payer int64, now time.Time) error {
 	err := q.RefuseAgainOf(ctx, db.RefuseAgainOfParams{PayerID: payer, At: now, Since: now.Add(-retryWindow)})
 	if err != nil {

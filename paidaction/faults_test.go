@@ -393,7 +393,7 @@ func TestAnotherInvoiceUnderOurHashIsNotHandedOut(t *testing.T) {
 				return err
 			}
 			return w.Node.CancelInvoice(w.Ctx, r.Hash)
-		}, paidaction.CodeTryAgain},
+		}, paidaction.CodeLightningUnavailable},
 	} {
 		for _, lost := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, lost %t", name, lost), func(t *testing.T) {
@@ -454,7 +454,7 @@ func TestInvoiceThatWasNeverIssuedIsNotIssuedTooLate(t *testing.T) {
 	}
 	w.WantRefusal(try(), paidaction.CodeLightningUnavailable)
 	w.Clock.Advance(time.Minute - time.Millisecond)
-	w.WantRefusal(try(), paidaction.CodeTryAgain)
+	w.WantRefusal(try(), paidaction.CodeLightningUnavailable)
 	if n := len(w.Node.Invoices()); n != 0 {
 		t.Errorf("%d invoices are issued", n)
 	}
@@ -523,7 +523,7 @@ func TestInvoiceThatComesTooLateIsNotHandedOut(t *testing.T) {
 		w.Drain()
 	})
 	_, err := w.Try(0, community.KindDonate, community.DonateArgs{Sats: 10}, "", "")
-	w.WantRefusal(err, paidaction.CodeTryAgain)
+	w.WantRefusal(err, paidaction.CodeLightningUnavailable)
 	w.WantState(w.Count(`SELECT max(id) FROM paid_action`), paidaction.Failed)
 	if inv := w.Node.Invoices()[0]; inv.State != paidaction.InvoiceCanceled {
 		t.Errorf("the invoice is %s", inv.State)

@@ -18,8 +18,8 @@ type Relay interface {
 	// Proceed moves an outgoing payment on as far as it can without waiting, and returns what is known of it. It may be
 	// called at any time, any number of times.
 	Proceed(ctx context.Context, action int64) (Outcome, error)
-	// Forgotten reports whether a node has the payment of an action in PENDING_HELD, that is, one that it was given
-	// before the database was restored, or failed over, to a moment before that. It asks no node where nothing was
+	// Forgotten reports whether a node has the payment of an action although our row says PENDING_HELD: the database
+	// went back, by a restore or a fail-over, to a moment before the node was given it. It asks no node where nothing was
 	// forgotten. An error says that not every node has answered that could have it.
 	Forgotten(ctx context.Context, action int64, h Hash) (bool, error)
 	// GiveUp gives up for good what a node was given that has lost its data, and tells the payer the reason. An error

@@ -112,3 +112,32 @@ func TestEachCommandIsNotedOrChangesNothing(t *testing.T) {
 		t.Errorf("these are not noted:\n%q, want\n%q", left, unnoted)
 	}
 }
+
+// The README has a row for each command, which names what it does.
+func TestTheREADMEHasEveryCommand(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parser, err := kong.New(&cli{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range parser.Model.Children {
+		row := ""
+		for line := range strings.Lines(string(page)) {
+			if strings.HasPrefix(line, "| `holdfast "+c.Name+"`") || strings.HasPrefix(line, "| `holdfast "+c.Name+" ") {
+				row = line
+			}
+		}
+		if row == "" {
+			t.Errorf("it has no row for holdfast %s", c.Name)
+		}
+		for _, of := range c.Children {
+			if of != c.DefaultCmd && !strings.Contains(row, "`"+of.Name+"`") && !strings.Contains(row, "`holdfast "+c.Name+" "+of.Name+"`") {
+				t.Errorf("its row for holdfast %s does not name %s", c.Name, of.Name)
+			}
+		}
+	}
+}
