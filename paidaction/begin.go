@@ -27,8 +27,7 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 		if err := e.MayBegin(); err != nil {
 			return err
 		}
-		tx = &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: m, Now: e.now(), Payout: p.payout, source: m.source(a.payer),
-			proof: a.proof}
+		tx = &Tx{DB: q, Payer: a.payer, Method: m, Now: e.now(), Payout: p.payout, source: m.source(a.payer), proof: a.proof}
 		var previous db.PaidAction
 		if a.previous != 0 {
 			if previous, err = e.lockRetryable(ctx, q, a.previous, tx.Now); err != nil {

@@ -22,10 +22,9 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg *db.Transaction, r
 	if !ok {
 		return fmt.Errorf("action %d is of the unknown kind %q", row.ID, row.Kind)
 	}
-	tx := &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Now: now,
-		source: Method(row.Method).source(row.PayerID), proof: proof{proved: row.ProvedID}}
-	if cost := Msat(row.CostMsat); step.When == InvoiceIsHeld && found.received < cost {
-		return fmt.Errorf("%d msat of %d are held", found.received, cost) // not by the invoice that we asked for
+	tx := txOf(q, row, now)
+	if step.When == InvoiceIsHeld && found.received < tx.Cost {
+		return fmt.Errorf("%d msat of %d are held", found.received, tx.Cost) // not by the invoice that we asked for
 	}
 	switch step.Effect {
 	case PerformAction:
@@ -39,7 +38,6 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg *db.Transaction, r
 	case Refund:
 		return e.refund(ctx, def, tx, row)
 	case UndoIfDone:
-		tx.Cost = Msat(row.CostMsat)
 		if row.Result == nil {
 			return nil
 		}
@@ -51,7 +49,6 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg *db.Transaction, r
 
 // finish books the money of a paid action, in the way of its flow.
 func (e *Engine) finish(ctx context.Context, q *db.Queries, pg *db.Transaction, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
-	tx.Cost = Msat(row.CostMsat)
 	if step.When == WrittenOff {
 		if err := noteWriteOff(ctx, tx, found.reason); err != nil {
 			return err
@@ -76,10 +73,9 @@ func (e *Engine) performHeld(ctx context.Context, def Definition, tx *Tx, row db
 	if err != nil {
 		return err
 	}
-	if cost != Msat(row.CostMsat) && !found.taken {
+	if cost != tx.Cost && !found.taken {
 		return Errorf(CodePriceChanged, "The price has changed to %d sats since the invoice was made. Your payment goes back to you.", cost.CeilSats())
 	}
-	tx.Cost = Msat(row.CostMsat)
 	if _, err := perform(ctx, def, tx, row.GenesisID, row.Args); err != nil {
 		return err
 	}

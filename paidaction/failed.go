@@ -129,6 +129,6 @@ func (e *Engine) AfterFailed(ctx context.Context, id int64) error {
 		if State(row.State) != Failed || e.Config.AfterFailed == nil {
 			return nil
 		}
-		return e.Config.AfterFailed(ctx, &Tx{DB: q, Action: id, Payer: row.PayerID, Method: Method(row.Method), Cost: Msat(row.CostMsat), Now: e.now()})
+		return e.Config.AfterFailed(ctx, txOf(q, row, e.now()))
 	})
 }

@@ -117,5 +117,5 @@ func afterOne(ctx context.Context, q *db.Queries, now time.Time, def Definition,
 	if err != nil {
 		return fmt.Errorf("read action %d: %w", id, err)
 	}
-	return def.afterPaid(ctx, &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Cost: Msat(row.CostMsat), Now: now}, row.Args, row.Result)
+	return def.afterPaid(ctx, txOf(q, row, now), row.Args, row.Result)
 }

@@ -17,7 +17,7 @@ import (
 // directly.
 func (e *Engine) quote(ctx context.Context, a *attempt) (cost Msat, peers []Peer, err error) {
 	err = e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
-		tx := &Tx{DB: q, Previous: a.previous, Payer: a.payer, Method: P2P, Now: e.now(), source: ledger.Lightning, proof: a.proof}
+		tx := &Tx{DB: q, Payer: a.payer, Method: P2P, Now: e.now(), source: ledger.Lightning, proof: a.proof}
 		if tx.Cost, err = a.def.cost(ctx, tx, a.args); err != nil {
 			return err
 		}
@@ -103,7 +103,6 @@ func storeInner(ctx context.Context, q *db.Queries, action int64, f *Forward) er
 // performAndClaim is the step to FORWARDING. An anonymous payer's action is performed now; a known payer's was
 // performed before.
 func (e *Engine) performAndClaim(ctx context.Context, pg *db.Transaction, def Definition, tx *Tx, row db.PaidAction, found finding) error {
-	tx.Cost = Msat(row.CostMsat)
 	if row.Result == nil {
 		if err := e.performHeld(ctx, def, tx, row, found); err != nil {
 			return err

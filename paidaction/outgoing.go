@@ -173,7 +173,6 @@ func (e *Engine) bookPayout(ctx context.Context, q *db.Queries, pg pgx.Tx, def D
 
 // refund gives back all that a withdrawal took, and undoes what was performed.
 func (e *Engine) refund(ctx context.Context, def Definition, tx *Tx, row db.PaidAction) error {
-	tx.Cost = Msat(row.CostMsat)
 	if err := def.onFail(ctx, tx, row.Args, row.Result); err != nil {
 		return err
 	}

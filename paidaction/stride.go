@@ -138,8 +138,7 @@ func lockTogether(ctx context.Context, q *db.Queries, locked asking[db.PaidActio
 			continue
 		}
 		m.attempt, m.result = &attempt{args: row.Args, genesis: row.GenesisID}, row.Result
-		m.tx = &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: Method(row.Method), Cost: m.due, Now: now,
-			source: Method(row.Method).source(row.PayerID)}
+		m.tx = txOf(q, row, now)
 		still = append(still, m)
 	}
 	return still, nil

@@ -12,10 +12,10 @@ import (
 type Tx struct {
 	DB       *db.Queries
 	Action   int64     // the attempt; 0 while its price is computed for the first time
-	Previous int64     // an earlier attempt: in Retry the one whose work is kept, else the one before; 0 in the first
+	Previous int64     // in Retry: the earlier attempt whose work is kept
 	Payer    *int64    // nil is the anonymous payer
 	Method   Method    // how the action is paid
-	Cost     Msat      // the price; 0 while it is computed
+	Cost     Msat      // the price; 0 while it is computed for the first time
 	Now      time.Time // the injected clock; the database's clock is never asked
 	Forward  *Forward  // whom the payer pays directly (method P2P); nil while the price is computed
 	Payout   *Payout   // what leaves Holdfast (method Outgoing)
@@ -26,6 +26,13 @@ type Tx struct {
 	transfers []ledger.Transfer
 	spent     []ledger.Transfer // what left with a forward, out of the amount set aside for it
 	given     Msat
+}
+
+// txOf is the transaction of an action that has its row.
+func txOf(q *db.Queries, row db.PaidAction, now time.Time) *Tx {
+	method := Method(row.Method)
+	return &Tx{DB: q, Action: row.ID, Payer: row.PayerID, Method: method, Cost: Msat(row.CostMsat), Now: now,
+		source: method.source(row.PayerID), proof: proof{proved: row.ProvedID}}
 }
 
 // Asset is what the payer pays with: credits, or sats (from the balance or over Lightning).

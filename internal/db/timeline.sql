@@ -16,9 +16,6 @@ SELECT * FROM timeline ORDER BY met_at, name;
 INSERT INTO timeline (name, met_at, accepted_at)
 VALUES (server_timeline(), @at::timestamptz, CASE WHEN @accept::boolean THEN @at::timestamptz END);
 
--- name: ServerTime :one
-SELECT clock_timestamp()::timestamptz;
-
 -- name: AcceptTimeline :exec
 -- Always after it was met, whatever a clock says: accepted at that moment means that it was never doubted.
 UPDATE timeline SET accepted_at = greatest(@at::timestamptz, met_at + interval '1 microsecond') WHERE name = server_timeline() AND accepted_at IS NULL;

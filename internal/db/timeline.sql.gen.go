@@ -55,17 +55,6 @@ func (q *Queries) MeetTimeline(ctx context.Context, arg MeetTimelineParams) erro
 	return err
 }
 
-const serverTime = `-- name: ServerTime :one
-SELECT clock_timestamp()::timestamptz
-`
-
-func (q *Queries) ServerTime(ctx context.Context) (time.Time, error) {
-	row := q.db.QueryRow(ctx, serverTime)
-	var column_1 time.Time
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const serverTimeline = `-- name: ServerTimeline :one
 SELECT here.name, (known.name IS NOT NULL)::boolean AS met, known.accepted_at
 FROM (SELECT coalesce(server_timeline(), '')::text AS name) here LEFT JOIN timeline known ON known.name = here.name

@@ -207,12 +207,11 @@ func List(ctx context.Context, on Database) ([]Known, error) {
 // Accept lets what is new be begun on the history that the database writes now. What was asked before that counts for
 // nothing, so its moment is told by PostgreSQL's clock, not by that of the machine where an operator types.
 func Accept(ctx context.Context, on Database) error {
-	q := db.New(on)
-	now, err := q.ServerTime(ctx)
-	if err != nil {
+	var now time.Time
+	if err := on.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
 		return fmt.Errorf("ask PostgreSQL for its clock: %w", err)
 	}
-	if err := q.AcceptTimeline(ctx, now); err != nil {
+	if err := db.New(on).AcceptTimeline(ctx, now); err != nil {
 		return fmt.Errorf("accept the timeline: %w", err)
 	}
 	return nil
