@@ -63,7 +63,7 @@ func (c *Client) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidacti
 // nodeInvoice is an invoice as its node sees it now.
 func nodeInvoice(h paidaction.Hash, found *lnrpc.Invoice) (view paidaction.NodeInvoice, err error) {
 	view = paidaction.NodeInvoice{
-		Hash: h, Bolt11: found.PaymentRequest, Amount: paidaction.Msat(found.ValueMsat),
+		Hash: h, Bolt11: found.PaymentRequest, Memo: found.Memo, CLTVDelta: uint32(found.CltvExpiry), Amount: paidaction.Msat(found.ValueMsat),
 		// LND shows the preimage of a plain invoice from the start, that of a hold invoice only once it is settled.
 		Holds: len(found.RPreimage) == 0 || found.State == lnrpc.Invoice_SETTLED,
 	}

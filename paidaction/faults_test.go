@@ -379,6 +379,16 @@ func TestAnotherInvoiceUnderOurHashIsNotHandedOut(t *testing.T) {
 			_, err := w.Node.OpenInvoice(w.Ctx, r)
 			return err
 		}, paidaction.CodeLightningUnavailable},
+		"another program's": {func(w *enginetest.World, r paidaction.InvoiceRequest) error {
+			r.Memo = "a swap"
+			_, err := w.Node.OpenInvoice(w.Ctx, r)
+			return err
+		}, paidaction.CodeLightningUnavailable},
+		"one with another final CLTV": {func(w *enginetest.World, r paidaction.InvoiceRequest) error {
+			r.CLTVDelta++
+			_, err := w.Node.OpenInvoice(w.Ctx, r)
+			return err
+		}, paidaction.CodeLightningUnavailable},
 		"one that takes the payment at once": {func(w *enginetest.World, r paidaction.InvoiceRequest) error {
 			var preimage []byte
 			if err := w.Pool.QueryRow(w.Ctx, `SELECT preimage FROM invoice WHERE payment_hash = $1`, r.Hash[:]).Scan(&preimage); err != nil {
@@ -400,8 +410,9 @@ func TestAnotherInvoiceUnderOurHashIsNotHandedOut(t *testing.T) {
 				t.Parallel()
 				w := enginetest.New(t, paidaction.Settings{})
 				w.Node.Before(simnode.MethodOpen, func(h paidaction.Hash) {
-					r := paidaction.InvoiceRequest{Hold: true, Hash: h, Amount: 10 * sat, Expiry: time.Minute, CLTVDelta: 80}
-					if err := c.other(w, r); err != nil {
+					r := paidaction.InvoiceRequest{Hold: true, Hash: h, Amount: 10 * sat, Expiry: time.Minute}
+					err := w.Pool.QueryRow(w.Ctx, `SELECT memo, cltv_delta FROM invoice WHERE payment_hash = $1`, h[:]).Scan(&r.Memo, &r.CLTVDelta)
+					if err := errors.Join(err, c.other(w, r)); err != nil {
 						t.Error(err)
 					}
 					if lost {

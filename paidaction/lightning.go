@@ -72,6 +72,8 @@ type NodeInvoice struct {
 	Hash         Hash
 	State        InvoiceState
 	Bolt11       string
+	Memo         string // as it was asked for, also where a description hash replaces it in the bolt11
+	CLTVDelta    uint32 // final CLTV in blocks, as it was asked for
 	Keysend      Msat   // the part of Received that came by keysend, even after settling, from anybody who knows the preimage
 	Amount       Msat   // what it asks for
 	Holds        bool   // it is a hold invoice; once it is SETTLED this can no longer be told
@@ -81,10 +83,12 @@ type NodeInvoice struct {
 
 // IsFor checks that the invoice is the one that was asked for and can still be handed to a payer: ErrInvoiceDiffers if
 // its amount or kind is different, ErrInvoiceCanceled if nobody can pay it any more. A plain invoice in place of a hold
-// invoice would break the promise of spec 01 §1.5.
+// invoice would break the promise of spec 01 §1.5. One with another memo or CLTV may be of another program at the same
+// node, under the hash of a receiver who has asked both for an invoice: its payment is not our payer's.
 func (v NodeInvoice) IsFor(r InvoiceRequest) error {
 	switch {
-	case v.Hash != r.Hash || v.Amount != r.Amount || v.Bolt11 == "", v.Holds != r.Hold && v.State != InvoiceSettled:
+	case v.Hash != r.Hash || v.Amount != r.Amount || v.Bolt11 == "", v.Holds != r.Hold && v.State != InvoiceSettled,
+		v.Memo != r.Memo || v.CLTVDelta != r.CLTVDelta && r.CLTVDelta != 0: // 0: as the node likes
 		return ErrInvoiceDiffers
 	case v.State == InvoiceCanceled:
 		return ErrInvoiceCanceled

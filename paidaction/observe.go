@@ -133,7 +133,7 @@ func (e *Engine) judgeHeld(ctx context.Context, node Node, pa *PaidAction, inv N
 // judgeOpen is what an unpaid invoice means: nothing before the deadline.
 func (e *Engine) judgeOpen(ctx context.Context, pa *PaidAction, inv NodeInvoice) (finding, error) {
 	now := e.now()
-	asked := InvoiceRequest{Hold: pa.Invoice.Hold, Hash: pa.Invoice.Hash, Amount: pa.Invoice.Amount}
+	asked := InvoiceRequest{Hold: pa.Invoice.Hold, Hash: pa.Invoice.Hash, Amount: pa.Invoice.Amount, Memo: pa.Invoice.memo, CLTVDelta: pa.Invoice.cltvDelta}
 	if pa.Invoice.Bolt11 == "" && (pa.State == Pending || pa.State == PendingHeld) && inv.IsFor(asked) == nil {
 		// The invoice was issued, but the answer was lost before it was stored. Stored now, the invoice can still be
 		// paid.

@@ -26,7 +26,8 @@ func (i Invoice) Expires() time.Time { return i.Created.Add(i.Request.Expiry) }
 
 // NodeInvoice is what the engine is told. Cancelled parts do not count (spec 01 §1.5).
 func (i Invoice) NodeInvoice() paidaction.NodeInvoice {
-	v := paidaction.NodeInvoice{Hash: i.Request.Hash, State: i.State, Bolt11: i.Bolt11, Amount: i.Request.Amount, Holds: i.Request.Hold}
+	v := paidaction.NodeInvoice{Hash: i.Request.Hash, State: i.State, Bolt11: i.Bolt11, Memo: i.Request.Memo, CLTVDelta: i.Request.CLTVDelta,
+		Amount: i.Request.Amount, Holds: i.Request.Hold}
 	for _, p := range i.Parts {
 		if p.State == PartCanceled {
 			continue

@@ -92,9 +92,16 @@ func openedTwice(t *testing.T, w *world) {
 		if again := w.open(r); again != bolt11 {
 			t.Fatalf("opened as %s and as %s", bolt11, again)
 		}
-		r.Amount++
-		_, err := w.Node().OpenInvoice(w.ctx, r)
-		w.mustNot("opening with another amount", err)
+		for what, change := range map[string]func(*paidaction.InvoiceRequest){
+			"amount":     func(r *paidaction.InvoiceRequest) { r.Amount++ },
+			"memo":       func(r *paidaction.InvoiceRequest) { r.Memo = "another" },
+			"final CLTV": func(r *paidaction.InvoiceRequest) { r.CLTVDelta++ },
+		} {
+			other := r
+			change(&other)
+			_, err := w.Node().OpenInvoice(w.ctx, other)
+			w.mustNot("opening with another "+what, err)
+		}
 	}
 	plain := w.request(false)
 	w.open(plain)
