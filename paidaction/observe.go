@@ -30,6 +30,17 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (find
 	if err != nil {
 		return finding{}, err
 	}
+	if pa.Flow == FlowWrapped && pa.Invoice.Bolt11 == "" {
+		// Nothing was handed out, and the receiver may have given the hash to another program, too: what the node has
+		// under it may be that one's (IsFor). It is neither taken nor cancelled, and means as little as none.
+		inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
+		switch {
+		case err != nil && !errors.Is(err, ErrInvoiceNotFound):
+			return finding{}, fmt.Errorf("look up the invoice: %w", err)
+		case err == nil && errors.Is(inv.IsFor(pa.Invoice.asked()), ErrInvoiceDiffers):
+			return e.absent(ctx, pa)
+		}
+	}
 	if owed == CancelInvoice {
 		if err := node.CancelInvoice(ctx, pa.Invoice.Hash); err != nil && !errors.Is(err, ErrInvoiceNotFound) {
 			return finding{}, fmt.Errorf("cancel the invoice: %w", err)
@@ -55,6 +66,11 @@ func (e *Engine) observe(ctx context.Context, pa *PaidAction, driven bool) (find
 		}
 	}
 	return e.judge(ctx, node, pa, inv, chain)
+}
+
+// asked is what the node was asked for, as far as IsFor compares it.
+func (i *Invoice) asked() InvoiceRequest {
+	return InvoiceRequest{Hold: i.Hold, Hash: i.Hash, Amount: i.Amount, Memo: i.memo, CLTVDelta: i.cltvDelta}
 }
 
 // lookUp asks the node for the invoice. A driven action that waits has most likely been paid, and then the chain is
@@ -133,8 +149,7 @@ func (e *Engine) judgeHeld(ctx context.Context, node Node, pa *PaidAction, inv N
 // judgeOpen is what an unpaid invoice means: nothing before the deadline.
 func (e *Engine) judgeOpen(ctx context.Context, pa *PaidAction, inv NodeInvoice) (finding, error) {
 	now := e.now()
-	asked := InvoiceRequest{Hold: pa.Invoice.Hold, Hash: pa.Invoice.Hash, Amount: pa.Invoice.Amount, Memo: pa.Invoice.memo, CLTVDelta: pa.Invoice.cltvDelta}
-	if pa.Invoice.Bolt11 == "" && (pa.State == Pending || pa.State == PendingHeld) && inv.IsFor(asked) == nil {
+	if pa.Invoice.Bolt11 == "" && (pa.State == Pending || pa.State == PendingHeld) && inv.IsFor(pa.Invoice.asked()) == nil {
 		// The invoice was issued, but the answer was lost before it was stored. Stored now, the invoice can still be
 		// paid.
 		if _, err := db.New(e.Pool).SetBolt11(ctx, db.SetBolt11Params{ActionID: pa.ID, Bolt11: &inv.Bolt11}); err != nil {

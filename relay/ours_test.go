@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
@@ -74,5 +75,35 @@ func TestWhatTheNodeHasForAnotherProgramIsNotWrapped(t *testing.T) {
 	said, _ := paidaction.AsRefusal(b.wallet.Said[len(b.wallet.Said)-1])
 	if !errors.Is(err, paidaction.ErrNoReceiver) || said == nil || said.Code != "OURS" {
 		t.Errorf("%v, and the wallet's owner was told %v", err, said)
+	}
+}
+
+// Nor is it, where it was made between the look at the node and our invoice: nothing is forwarded for it, and it is left
+// alone.
+func TestWhatAnotherProgramMakesMeanwhileIsLeftAlone(t *testing.T) {
+	b := setup(t)
+	var swap paidaction.InvoiceRequest
+	b.Node.Before(simnode.MethodOpen, func(h paidaction.Hash) {
+		if swap.Hash == h {
+			return
+		}
+		swap = paidaction.InvoiceRequest{Hold: true, Hash: h, Amount: 100_000, Memo: "a swap", Expiry: 24 * time.Hour, CLTVDelta: 300}
+		if _, err := b.Node.OpenInvoice(b.Ctx, swap); err != nil {
+			t.Error(err)
+		}
+	})
+	_, err := b.Try(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, paidaction.P2P, "")
+	b.WantRefusal(err, paidaction.CodeLightningUnavailable)
+	if err := b.Node.PayHash(swap.Hash, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	id := b.Count(`SELECT max(id) FROM paid_action`)
+	b.Advance(id)
+	b.WantState(id, paidaction.PendingHeld)
+	b.Clock.Advance(12 * time.Hour)
+	b.Advance(id)
+	b.WantState(id, paidaction.Failed)
+	if inv, err := b.Node.LookupInvoice(b.Ctx, swap.Hash); err != nil || inv.State != paidaction.InvoiceAccepted {
+		t.Errorf("the other program's invoice is %s, %v", inv.State, err)
 	}
 }
