@@ -386,17 +386,20 @@ func TestALockIsTriedForAgain(t *testing.T) {
 // it lost us. Its operator is told that the rest is archived.
 func TestArchivedActionsAreAskedFor(t *testing.T) {
 	t.Parallel()
-	for _, fact := range []string{"INCOMING_LOST", "WRITTEN_OFF"} { // after the receiver had been paid
-		t.Run(fact, func(t *testing.T) {
+	for _, c := range []struct{ flow, fact string }{
+		{"WRAPPED", "INCOMING_LOST"}, {"WRAPPED", "WRITTEN_OFF"}, // after the receiver had been paid
+		{"PESSIMISTIC", "WRITTEN_OFF"},
+	} {
+		t.Run(c.flow+" "+c.fact, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			hash := make([]byte, 32)
 			w.exec(`ALTER TABLE paid_action DISABLE TRIGGER USER`) // it is taken to have gone the way that ends so
-			w.exec(`INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, args, result) VALUES ('RECEIVE', 'WRAPPED', 'ZERO_COST', 'PAID', 0, $1, $1, '{}', '{}')`, w.Clock.Now())
+			w.exec(`INSERT INTO paid_action (kind, flow, method, state, cost_msat, created_at, changed_at, args, result) VALUES ('RECEIVE', $2, 'ZERO_COST', 'PAID', 0, $1, $1, '{}', '{}')`, w.Clock.Now(), c.flow)
 			w.exec(`ALTER TABLE paid_action ENABLE TRIGGER USER`)
 			lost := w.Count(`SELECT max(id) FROM paid_action`)
 			w.exec(`INSERT INTO invoice (action_id, node, payment_hash, hold, amount_msat, memo, cltv_delta, expires_at) VALUES ($1, 'sim', $2, true, 1, '', 80, $3)`, lost, hash, w.Clock.Now())
-			w.exec(`INSERT INTO action_history (action_id, to_state, fact, at) VALUES ($1, 'PAID', $3::text, $2)`, lost, w.Clock.Now(), fact)
+			w.exec(`INSERT INTO action_history (action_id, to_state, fact, at) VALUES ($1, 'PAID', $3::text, $2)`, lost, w.Clock.Now(), c.fact)
 			w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES ($1, 8, 2, 7, 'lost', $2), ($1, 2, 8, 7, 'found', $2)`, lost, w.Clock.Now())
 			w.zap(few)
 			w.age()

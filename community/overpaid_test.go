@@ -20,6 +20,7 @@ var overpaid = []outcome{
 	{"paid", paidaction.FlowWrapped, func(d *drive) { d.Run(d.Relay); d.takeExcess(d.overpay()) }},
 	{"lost", paidaction.FlowWrapped, (*drive).overpaidAndLost},
 	{"written off", paidaction.FlowWrapped, (*drive).overpaidAndWrittenOff},
+	{"written off", paidaction.FlowPessimistic, (*drive).heldAndWrittenOff},
 }
 
 // TestEveryActionOverpaid: what arrives beyond the price is the payer's, as credits, or the rewards' where nobody knows the payer (spec 01 §1.5);
@@ -129,4 +130,22 @@ func (d *drive) overpaidAndWrittenOff() {
 		d.Fatal(err)
 	}
 	d.wantLost(pa)
+}
+
+// heldAndWrittenOff is what was done for a payment of which its node, restored from a backup, has never heard: nobody
+// will say whether it was taken.
+func (d *drive) heldAndWrittenOff() {
+	before := d.Node.Backup()
+	d.Node.FailBefore(simnode.MethodSettle, 1_000_000)
+	pa := d.overpay()
+	d.WantState(pa.ID, paidaction.Held)
+	d.Node.Restore(before)
+	if err := d.Engine.WriteOff(d.Ctx, pa.ID, "the disk is gone"); err != nil {
+		d.Fatal(err)
+	}
+	d.WantState(pa.ID, paidaction.Paid)
+	d.Drain()
+	d.paid[ledger.LossSats] -= int64(d.cost)
+	d.paid[ledger.Lightning] += int64(d.cost)
+	d.wantPaid(pa.ID)
 }

@@ -55,10 +55,11 @@ func actionsOf[Row any](rows []Row, action func(Row) Action) []Action {
 }
 
 // clear removes what the row still has and what no longer counts: the deadline of an action that has ended, and the
-// failure code of one that was paid. Such an action was to be canceled, but was paid all the same. Its history still has
-// the cancellation.
+// failure code of one that was paid, unless its payment was written off. Such an action was to be canceled, but was paid
+// all the same. Its history still has the cancellation.
 func (a *Action) clear() {
-	if a.State == string(paidaction.Paid) {
+	writtenOff := a.FailureCode != nil && *a.FailureCode == string(paidaction.WrittenOff)
+	if a.State == string(paidaction.Paid) && !writtenOff {
 		a.FailureCode = nil
 	}
 	if paidaction.State(a.State).Terminal() {

@@ -361,7 +361,7 @@ func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction
 			return false, fmt.Errorf("lock the outgoing payment: %w", err)
 		}
 		return Stage(out.Stage) == StageFailed, nil
-	case step.When == WrittenOff:
+	case step.When == WrittenOff && step.From == Forwarded:
 		_, err := lostPayment(ctx, q, row.ID)
 		return err == nil, err
 	case step.When == NeverIssued:

@@ -49,7 +49,7 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg *db.Transaction, r
 
 // finish books the money of a paid action, in the way of its flow.
 func (e *Engine) finish(ctx context.Context, q *db.Queries, pg *db.Transaction, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
-	if step.When == WrittenOff {
+	if step.When == WrittenOff && step.From == Forwarded {
 		if err := noteWriteOff(ctx, tx, found.reason); err != nil {
 			return err
 		}
@@ -61,6 +61,9 @@ func (e *Engine) finish(ctx context.Context, q *db.Queries, pg *db.Transaction, 
 		return e.bookPayout(ctx, q, pg, def, tx, row, step, found)
 	case step.When == PaidInside:
 		return e.bookInside(ctx, q, pg, def, tx, row)
+	case step.Effect == BookLoss:
+		// It was done before its payment was taken, and stays: recipients get theirs from us (spec 01 §1.8, 3).
+		tx.source, found.received = ledger.LossSats, tx.Cost
 	}
 	return e.book(ctx, q, pg, def, tx, row.Args, row.Result, found.received)
 }

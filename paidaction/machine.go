@@ -21,7 +21,7 @@ const (
 	IncomingLost      Fact = "INCOMING_LOST"    // the node gave the held payment back before we settled it
 	IncomingSettled   Fact = "INCOMING_SETTLED" // the wrapped invoice is settled with the receiver's preimage
 	BalanceWasDebited Fact = "BALANCE_DEBITED"  // there is no incoming invoice: the payer's balance was debited
-	WrittenOff        Fact = "WRITTEN_OFF"      // an operator: the receiver was paid, and the node that could tell more has lost its data
+	WrittenOff        Fact = "WRITTEN_OFF"      // an operator: it was done, or its receiver paid, and the node that could tell more has lost its data
 	GivenUp           Fact = "GIVEN_UP"         // an operator: the node that issued the invoice has lost its data, and the invoice has expired
 	PaidInside        Fact = "PAID_INSIDE"      // a withdrawal from here pays this invoice: no node may take a payment for it
 )
@@ -126,6 +126,7 @@ var Machine = []Step{
 	{FlowPessimistic, Held, InvoiceIsPaid, Paid, BookAndFinish, NoCall, owed},
 	{FlowPessimistic, Held, TooFewBlocks, Canceling, Nothing, CancelInvoice, blocks},
 	{FlowPessimistic, Held, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
+	{FlowPessimistic, Held, WrittenOff, Paid, BookLoss, NoCall, asked},
 	{FlowPessimistic, Canceling, InvoiceIsGone, Failed, UndoIfDone, NoCall, owed},
 	{FlowPessimistic, Canceling, NeverIssued, Failed, UndoIfDone, NoCall, owed},
 	{FlowPessimistic, PendingHeld, GivenUp, Failed, UndoIfDone, NoCall, asked},

@@ -9,22 +9,23 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
-// ErrNotLost says that nothing can be written off: the receiver's preimage is not known, or the node can still tell, or
-// it cannot be asked at the moment.
-var ErrNotLost = errors.New("only what a node that has lost its data will never tell can be written off, once the receiver's preimage is known")
+// ErrNotLost says that nothing can be written off: the action is neither HELD nor is its receiver's preimage known, or
+// the node can still tell, or it cannot be asked at the moment.
+var ErrNotLost = errors.New("only what a node that has lost its data will never tell can be written off, of an action that is HELD or whose receiver's preimage is known")
 
-// WriteOff ends an action whose outcome nobody will ever know: its receiver has given the preimage, and the only node
-// that could tell the rest has lost its data. If that node held the payer's payment (FORWARDED for ever), the payment
-// counts as lost. If it paid the receiver, all but the fee is known, and the highest possible fee is booked as the
-// loss. Only an operator can decide this: that a node does not know something proves nothing (spec 01 §1.6).
+// WriteOff ends an action whose outcome nobody will ever know: it was done, or its receiver has given the preimage, and
+// the only node that could tell the rest has lost its data. If that node held the payer's payment (HELD or FORWARDED
+// for ever), the payment counts as lost, and the action as paid. If it paid the receiver, all but the fee is known, and
+// the highest possible fee is booked as the loss. Only an operator can decide this: that a node does not know something
+// proves nothing (spec 01 §1.6).
 //
-// ErrNotLost where it is neither of these; ErrNoAction is wrapped where there is no such action.
+// ErrNotLost where it is none of these; ErrNoAction is wrapped where there is no such action.
 func (e *Engine) WriteOff(ctx context.Context, id int64, reason string) error {
 	pa, err := e.get(ctx, id)
 	switch {
 	case err != nil:
 		return err
-	case e.Relay == nil:
+	case e.Relay == nil && pa.Flow != FlowPessimistic:
 		return fmt.Errorf("no node is configured that could be asked: %w", ErrNotLost)
 	case reason == "":
 		return fmt.Errorf("%w, and with a reason", ErrNotLost)
@@ -36,15 +37,20 @@ func (e *Engine) WriteOff(ctx context.Context, id int64, reason string) error {
 		return fmt.Errorf("action %d is %s: %w", id, pa.State, ErrNotLost)
 	}
 	found := finding{fact: WrittenOff, reason: reason}
-	if pa.Flow == FlowWrapped {
-		if err := e.incomingUnknown(ctx, pa); err != nil {
-			return fmt.Errorf("%w: %w", ErrNotLost, err)
+	if pa.Flow == FlowOutgoing {
+		if err := e.outgoingUnknown(ctx, pa); err != nil {
+			return err
 		}
+	} else if err := e.incomingUnknown(ctx, pa); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotLost, err)
+	}
+	switch pa.Flow {
+	case FlowWrapped:
 		if found.outcome, err = e.Relay.Proceed(ctx, id); err != nil {
 			e.Log.WarnContext(ctx, "what the outgoing payment cost is not known yet", "action", id, "error", err)
 		}
-	} else if err := e.outgoingUnknown(ctx, pa); err != nil {
-		return err
+	case FlowPessimistic: // it has no outgoing payment that the reason could be stored with
+		found.failure = &Error{Code: Code(WrittenOff), Message: reason}
 	}
 	moved, err := e.move(ctx, id, step, found)
 	if err == nil && !moved {

@@ -198,7 +198,7 @@ var (
 	twoNames = kind(9, "two-names", "NamesOfNode, RecordedHashes, KnownInvoices", "A node has another name than before: what is open under that one may be asked of nobody.",
 		"Give it the name back under which it was known before, in HOLDFAST_NODES, at least until nothing of that name is open. Nothing is to be booked for it. It is told until `--since` has passed.")
 	invoiceLost = kind(9, "invoice-lost", "LookupInvoice", "A node does not know an invoice that it issued: it was wiped, or restored from an old backup.",
-		"`holdfast nodes drain {node}`, and bring the node's own data back. What is held there cannot be told without them. If they are gone for good: `holdfast actions give-up {action} --reason \"…\" --yes` once the invoice has expired. Of a forward that has paid its receiver: `holdfast actions write-off {action} --reason \"its data are gone\" --yes`.")
+		"`holdfast nodes drain {node}`, and bring the node's own data back. What is held there cannot be told without them. If they are gone for good: `holdfast actions give-up {action} --reason \"…\" --yes` once the invoice has expired. If it is HELD, or a forward that has paid its receiver: `holdfast actions write-off {action} --reason \"its data are gone\" --yes`.")
 	settledUnpaid = kind(9, "settled", "LookupInvoice", "A node has taken a payment, and its action is not PAID.",
 		byHand+"While it is open: `holdfast actions requeue {action}`. If it has ended, or was restored from a backup: book what was received to the payer by hand.")
 	canceledUnfailed = kind(9, "canceled", "LookupInvoice", "A node has given a payment back or closed the invoice, and its action has not failed.",

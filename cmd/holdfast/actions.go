@@ -25,7 +25,7 @@ type actionsCommand struct {
 	Requeue actionsRequeue `cmd:"" changes:"" help:"Queue jobs that advance an action now and at its deadline. Harmless at any time."`
 
 	GiveUp   actionsGiveUp   `cmd:"" changes:"" help:"End actions as failed, when a node has lost its data and will never say what became of them, once nothing can be paid any more."`
-	WriteOff actionsWriteOff `cmd:"" changes:"" help:"End an action whose receiver was paid, when a node has lost its data and will never report the rest. Books a loss."`
+	WriteOff actionsWriteOff `cmd:"" changes:"" help:"End an action that was done, or whose receiver was paid, when a node has lost its data and will never report the rest. Books a loss."`
 }
 
 func printActions(e *environment, actions []operator.Action) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
+	"github.com/a-seed-a7aed72f/holdfast/operator"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
@@ -84,5 +85,30 @@ func TestWriteOff(t *testing.T) {
 	}
 	if code, _, said = command(t, env, "actions", "write-off", "999", "--reason", "the disk is gone", "--replaced", "sim", "--yes"); code != exitFailed || !strings.Contains(said, "there is no action 999") {
 		t.Errorf("exit code %d, %s", code, said)
+	}
+}
+
+// What was done for a payment that a lost node held counts, and its operator finds the reason again.
+func TestWriteOffOfWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	pa := w.Pay(w.User("payer", 0, 0), community.KindDonate, community.DonateArgs{Sats: 10}, paidaction.Pessimistic)
+	if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(pa.ID)
+	w.WantState(pa.ID, paidaction.Held)
+	_, nodes := newNode(t)
+	env, id := settings(w.Pool, nodes), number(pa.ID)
+	code, out, said := command(t, env, "actions", "write-off", id, "--reason", "the disk is gone", "--replaced", "sim", "--yes")
+	var done map[string]int64
+	if err := json.Unmarshal([]byte(out), &done); err != nil || code != exitOK || done["lost_msat"] != int64(pa.Cost) {
+		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
+	}
+	code, out, said = command(t, env, "actions", "show", id)
+	var shown operator.WholeAction
+	if err := json.Unmarshal([]byte(out), &shown); err != nil || code != exitOK || shown.State != string(paidaction.Paid) ||
+		shown.FailureMessage == nil || *shown.FailureMessage != "the disk is gone" {
+		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
 	}
 }

@@ -60,7 +60,7 @@ INSERT INTO archived_loss (action_id, msat, reason, incoming)
 SELECT l.action_id, sum(l.msat), string_agg(DISTINCT l.reason, ', '), bool_or(l.incoming) FROM (
     SELECT action_id, msat, reason, false AS incoming FROM posting WHERE action_id BETWEEN $1::bigint AND $2::bigint AND from_account = 8
     UNION ALL SELECT h.action_id, 0, NULL, true FROM action_history h JOIN paid_action a ON a.id = h.action_id WHERE h.action_id BETWEEN $1 AND $2
-        AND (h.fact = 'INCOMING_LOST' OR (h.fact = 'WRITTEN_OFF' AND a.flow = 'WRAPPED'))) AS l
+        AND (h.fact = 'INCOMING_LOST' OR (h.fact = 'WRITTEN_OFF' AND a.flow <> 'OUTGOING'))) AS l
 GROUP BY l.action_id
 `
 

@@ -474,11 +474,12 @@ SELECT payment_hash, node FROM invoice WHERE payment_hash = ANY(@hashes::bytea[]
 -- which is all there is to a loss booked by hand. Those of no action are told apart by their reasons.
 SELECT lost.action_id, sum(lost.msat)::bigint AS msat,
     coalesce(max(relay_payment.failure_message) FILTER (WHERE relay_payment.failure_code = 'WRITTEN_OFF'),
+        max(paid_action.failure_message) FILTER (WHERE paid_action.failure_code = 'WRITTEN_OFF'),
         string_agg(DISTINCT lost.reason, ', '), '')::text AS reason
 FROM (
     SELECT posting.action_id, posting.msat, posting.reason FROM posting WHERE posting.from_account = 8
     UNION ALL SELECT archived_loss.action_id, archived_loss.msat, archived_loss.reason FROM archived_loss WHERE archived_loss.msat > 0
-) AS lost LEFT JOIN relay_payment ON relay_payment.action_id = lost.action_id
+) AS lost LEFT JOIN relay_payment ON relay_payment.action_id = lost.action_id LEFT JOIN paid_action ON paid_action.id = lost.action_id
 GROUP BY lost.action_id, CASE WHEN lost.action_id IS NULL THEN lost.reason END ORDER BY lost.action_id DESC NULLS LAST, 3 LIMIT @page;
 
 -- name: CaughtByRest :one
