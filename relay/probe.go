@@ -35,6 +35,13 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 		return paidaction.Route{}, err
 	}
 	defer give()
+	asked := ctx
+	if asked.Err() != nil {
+		return paidaction.Route{}, context.Cause(asked)
+	}
+	// Whoever asked may hang up, but the probe is out. If nobody saw it come back, three payers who hang up would bar
+	// the receiver's wallets for a day.
+	ctx = context.WithoutCancel(ctx)
 	id, err := r.beginProbe(ctx, receiver, inner)
 	if err != nil {
 		return paidaction.Route{}, err
@@ -47,6 +54,9 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	}
 	if endErr := db.New(r.Pool).EndProbe(ctx, id); endErr != nil {
 		r.Log.WarnContext(ctx, "that a probe came back could not be noted", "receiver", receiver, "error", endErr)
+	}
+	if asked.Err() != nil {
+		return paidaction.Route{}, context.Cause(asked)
 	}
 	if err != nil && !errors.Is(err, paidaction.ErrNoRoute) && !errors.Is(err, paidaction.ErrBolt11) {
 		err = errAway(err)

@@ -158,6 +158,34 @@ func TestNobodyWaitsLongForOthersProbes(t *testing.T) {
 	}
 }
 
+// Whoever asked for the invoice may hang up while a probe is out. It is seen to come back all the same: otherwise three
+// payers who hang up would bar a receiver's wallets for a day.
+func TestAProbeOfARequestThatEndedIsSeenToComeBack(t *testing.T) {
+	b := setup(t)
+	ctx, hangUp := context.WithCancel(b.Ctx)
+	r, slow := b.slowly(func(c *relay.Config) { c.Settings.ProbeTimeout = time.Minute })
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if _, err := r.Wrap(ctx, b.wrapping()); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+	for range 3 {
+		<-slow.out
+	}
+	hangUp()
+	close(slow.back)
+	all.Wait()
+	if n := b.Count(`SELECT count(*) FROM route_probe`); n != 0 {
+		t.Errorf("%d probes that have come back are noted as hanging", n)
+	}
+	if m := b.asks(); m != paidaction.P2P {
+		t.Errorf("the next payer pays by %s", m)
+	}
+}
+
 // Whoever lets probes hang chooses for how long, by what their invoices say: until then they count.
 func TestAProbeCountsForAsLongAsItsReceiverCanKeepIt(t *testing.T) {
 	b := setup(t)
