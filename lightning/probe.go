@@ -176,13 +176,10 @@ func (c *Client) probe(ctx context.Context, inv *lnrpc.PayReq, t target, r paida
 	return c.arrived(last, t)
 }
 
-// arrived is the route of a probe that has come back. The receiver refuses it because there is no such invoice.
+// arrived is the route of a probe that has come back. The receiver refuses it because there is no such invoice. With
+// any other reason no route was found, or none in time: LND calls a payment FAILED only once nothing of it is out.
 func (c *Client) arrived(m *lnrpc.Payment, t target) (paidaction.Route, error) {
-	switch m.FailureReason {
-	case lnrpc.PaymentFailureReason_FAILURE_REASON_INCORRECT_PAYMENT_DETAILS:
-	case lnrpc.PaymentFailureReason_FAILURE_REASON_TIMEOUT:
-		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w", c.cfg.Name, paidaction.ErrProbeOpen)
-	default:
+	if m.FailureReason != lnrpc.PaymentFailureReason_FAILURE_REASON_INCORRECT_PAYMENT_DETAILS {
 		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w: %s", c.cfg.Name, paidaction.ErrNoRoute, failures[m.FailureReason])
 	}
 	var way *lnrpc.Route
