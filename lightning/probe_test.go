@@ -158,6 +158,45 @@ func TestWhatBecomesOfAProbe(t *testing.T) {
 	}
 }
 
+// A probe that is too slow is listened to: that it has come back is told, and nothing if its node stops before that.
+func TestASlowProbeIsHeardOfWhenItComesBack(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	r := request(1, false)
+	bolt11, err := c.OpenInvoice(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.ScriptRoute(r.Hash, &lnrpc.Payment{Status: lnrpc.Payment_IN_FLIGHT})
+	slow := func() *paidaction.OpenProbe {
+		for patience := 100 * time.Millisecond; ; patience *= 2 { // a busy machine may not even send it in time
+			ctx, end := context.WithTimeout(t.Context(), patience)
+			_, err := c.EstimateRoute(ctx, way(bolt11))
+			end()
+			var open *paidaction.OpenProbe
+			if errors.As(err, &open) {
+				return open
+			}
+			if t.Context().Err() != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	open := slow()
+	if len(open.Back) != 0 {
+		t.Error("it is back at once")
+	}
+	server.ComeBack()
+	if !<-open.Back || <-open.Back {
+		t.Error("it is not back, or twice")
+	}
+	open = slow()
+	server.Stop()
+	if <-open.Back {
+		t.Error("its node has stopped, and it is back")
+	}
+}
+
 // Nobody knows which of several providers the payment will come through. So what one takes and how long it locks the money are told at
 // their worst, and a provider to which there is no way does not count.
 func TestTheWayBehindSeveralProvidersIsTheWorstOfTheirs(t *testing.T) {

@@ -27,7 +27,7 @@ const (
 var errProbing = &wrap.Violation{Code: "PROBES_HANG", Why: "routes to it were tried, and its node has not answered"}
 
 // probe asks a node for a route, unless too many probes to the receiver hang. A probe without an answer in time stays
-// noted as hanging.
+// noted as hanging, until its node tells that it has come back.
 func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver int64, request paidaction.RouteRequest,
 	inner paidaction.Bolt11) (paidaction.Route, error) {
 	give, err := r.placeToProbe(ctx, receiver)
@@ -50,11 +50,10 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	defer cancel()
 	route, err := node.EstimateRoute(limited, request)
 	if errors.Is(err, paidaction.ErrProbeOpen) || limited.Err() != nil {
+		r.awaitProbe(ctx, receiver, id, err)
 		return route, fmt.Errorf("%w: %w", errProbing, err)
 	}
-	if endErr := db.New(r.Pool).EndProbe(ctx, id); endErr != nil {
-		r.Log.WarnContext(ctx, "that a probe came back could not be noted", "receiver", receiver, "error", endErr)
-	}
+	r.endProbe(ctx, receiver, id)
 	if asked.Err() != nil {
 		return paidaction.Route{}, context.Cause(asked)
 	}
@@ -62,6 +61,26 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 		err = errAway(err)
 	}
 	return route, err
+}
+
+// awaitProbe has a probe that was too slow counted no more once it has come back, if its node tells that. A slow node
+// on the way is not the receiver's fault.
+func (r *Relay) awaitProbe(ctx context.Context, receiver, id int64, err error) {
+	var open *paidaction.OpenProbe
+	if !errors.As(err, &open) {
+		return
+	}
+	go func() {
+		if <-open.Back {
+			r.endProbe(ctx, receiver, id)
+		}
+	}()
+}
+
+func (r *Relay) endProbe(ctx context.Context, receiver, id int64) {
+	if err := db.New(r.Pool).EndProbe(ctx, id); err != nil {
+		r.Log.WarnContext(ctx, "that a probe came back could not be noted", "receiver", receiver, "error", err)
+	}
 }
 
 // placeToProbe waits until fewer than MaxProbes of this process to the receiver are out, for as long as one of them may

@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -156,6 +157,48 @@ func TestNobodyWaitsLongForOthersProbes(t *testing.T) {
 	if n := b.Count(`SELECT count(*) FROM route_probe`); n != 3 || len(slow.out) != 0 {
 		t.Errorf("%d probes are noted as hanging and %d came later, want 3 and 0", n, len(slow.out))
 	}
+}
+
+// Probes that are too slow count no more once they have come back.
+func TestASlowProbeThatHasComeBackIsCountedNoMore(t *testing.T) {
+	b := setup(t)
+	back := make(chan bool, 3)
+	r := b.NewRelay(func(c *relay.Config) { c.Nodes = openNodes{c.Nodes, back} })
+	for range 3 {
+		if _, err := r.Wrap(b.Ctx, b.wrapping()); !errors.Is(err, paidaction.ErrNoReceiver) {
+			t.Error(err)
+		}
+	}
+	if m := b.asks(); m == paidaction.P2P {
+		t.Error("wrapped, though three probes are out")
+	}
+	for range 3 {
+		back <- true
+	}
+	b.await("the probes are forgotten", func() bool { return b.Count(`SELECT count(*) FROM route_probe`) == 0 })
+	if m := b.asks(); m != paidaction.P2P {
+		t.Errorf("paid by %s, though they have come back", m)
+	}
+}
+
+// openNodes are nodes whose probes come back when back says so, long after whoever asked.
+type openNodes struct {
+	relay.Nodes
+	back chan bool
+}
+
+func (n openNodes) Sender(name string) (paidaction.SendingNode, error) {
+	node, err := n.Nodes.Sender(name)
+	return openNode{node, n.back}, err
+}
+
+type openNode struct {
+	paidaction.SendingNode
+	back chan bool
+}
+
+func (n openNode) EstimateRoute(context.Context, paidaction.RouteRequest) (paidaction.Route, error) {
+	return paidaction.Route{}, fmt.Errorf("a slow node: %w", &paidaction.OpenProbe{Back: n.back})
 }
 
 // Whoever asked for the invoice may hang up while a probe is out. It is seen to come back all the same: otherwise three
