@@ -17,10 +17,12 @@ import (
 // towards what is under way to them, for as long as they can hold it.
 
 // A probe that does not come back is assumed to lock our money for probeLocks, by when its HTLC has expired; or longer,
-// if the receiver's invoice asks for more blocks.
+// if the receiver's invoice asks for more blocks. While it is out it is noted for noteSlack longer than it may take, and
+// no longer: a process that dies meanwhile must not bar the receiver's wallets for a day.
 const (
 	probeLocks = 24 * time.Hour
 	aBlock     = 10 * time.Minute
+	noteSlack  = 10 * time.Second
 )
 
 // errProbing says that too many probes to one receiver are out.
@@ -42,6 +44,7 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	// Whoever asked may hang up, but the probe is out. If nobody saw it come back, three payers who hang up would bar
 	// the receiver's wallets for a day.
 	ctx = context.WithoutCancel(ctx)
+	until := r.now().Add(max(probeLocks, time.Duration(inner.Locks())*aBlock)) // bounded by a rule (LOCKS_TOO_LONG)
 	id, err := r.beginProbe(ctx, receiver, inner)
 	if err != nil {
 		return paidaction.Route{}, err
@@ -50,6 +53,9 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	defer cancel()
 	route, err := node.EstimateRoute(limited, request)
 	if errors.Is(err, paidaction.ErrProbeOpen) || limited.Err() != nil {
+		if hangErr := db.New(r.Pool).HangProbe(ctx, db.HangProbeParams{ID: id, Until: until}); hangErr != nil {
+			r.Log.WarnContext(ctx, "that a probe hangs could not be noted", "receiver", receiver, "error", hangErr)
+		}
 		r.awaitProbe(ctx, receiver, id, err)
 		return route, fmt.Errorf("%w: %w", errProbing, err)
 	}
@@ -102,7 +108,7 @@ func (r *Relay) placeToProbe(ctx context.Context, receiver int64) (give func(), 
 // beginProbe counts the open probes under the lock of the receiver's row, so that many at once cannot exceed the bound.
 func (r *Relay) beginProbe(ctx context.Context, receiver int64, inner paidaction.Bolt11) (id int64, err error) {
 	now := r.now()
-	until := now.Add(max(probeLocks, time.Duration(inner.Locks())*aBlock)) // bounded by a rule (LOCKS_TOO_LONG)
+	until := now.Add(r.Settings.ProbeTimeout + noteSlack)
 	err = r.inTx(ctx, func(q *db.Queries) error {
 		if _, err := q.LockUser(ctx, receiver); err != nil {
 			return fmt.Errorf("lock the receiver: %w", err)
@@ -120,7 +126,7 @@ func (r *Relay) beginProbe(ctx context.Context, receiver int64, inner paidaction
 	return id, err
 }
 
-// SweepProbes deletes, a page at a time, probes whose end nobody saw and that have certainly come back.
+// SweepProbes deletes, a page at a time, probes whose end nobody saw and that count no more.
 func SweepProbes(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
 	const page = 1000
 	n, err := q.DeleteProbes(ctx, db.DeleteProbesParams{Before: now.Add(-time.Hour), Page: page})

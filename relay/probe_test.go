@@ -295,6 +295,33 @@ func TestHangingProbesCountAmongWhatIsUnderWay(t *testing.T) {
 	b.Await(pa.ID, paidaction.Paid)
 }
 
+// Probes that are out and do not hang take nothing from payments: otherwise somebody who asks for invoices, and pays
+// none, could have whatever others pay to a receiver go back.
+func TestProbesThatAreOutRefuseNoPayment(t *testing.T) {
+	b := setup(t)
+	pa := b.zap()
+	r, slow := b.slowly(func(c *relay.Config) { c.Settings.ProbeTimeout = 20 * time.Second })
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			request := b.wrapping()
+			request.Outer, request.Share = 700_000_000, 490_000_000
+			_, _ = r.Wrap(b.Ctx, request)
+		})
+	}
+	for range 3 {
+		<-slow.out
+	}
+	if n := b.Count(`SELECT count(*) FROM route_probe WHERE until > $1`, b.Clock.Now().Add(time.Minute)); n != 0 {
+		t.Errorf("%d probes would count for long if the process died now", n)
+	}
+	b.pay(pa)
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Paid)
+	close(slow.back)
+	all.Wait()
+}
+
 // A route that costs more than the budget is not tried: what is tried has it locked.
 func TestAProbeKeepsToTheBudget(t *testing.T) {
 	b := setup(t)
