@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -22,6 +23,8 @@ import (
 const (
 	// mostProviders is how many of the providers of a hidden receiver are tried.
 	mostProviders = 3
+	// followProbe is how long a node is listened to that has a probe. Most of those that are slow are back by then.
+	followProbe = 10 * time.Minute
 	// blockPadding is what LND adds to the final CLTV of what it sends, in blocks.
 	blockPadding = 3
 )
@@ -132,8 +135,9 @@ func (c *Client) knows(ctx context.Context, key string) (bool, error) {
 }
 
 // probe sends one probe, and waits until it has come back. ErrProbeOpen if it does not come back in time, or if the
-// node's updates break off. Any other error came before the node's first update, for instance because the node is down:
-// no receiver can cause that, so none is blamed.
+// node's updates break off; in the first case the node is listened to for a while (paidaction.OpenProbe). Any other
+// error came before the node's first update, for instance because the node is down: no receiver can cause that, so none
+// is blamed.
 func (c *Client) probe(ctx context.Context, inv *lnrpc.PayReq, t target, r paidaction.RouteRequest) (paidaction.Route, error) {
 	budget, blocks := r.FeeLimit-t.fee, int64(r.CLTVLimit)-t.blocks
 	if budget < 0 || blocks <= t.final+blockPadding {
@@ -157,32 +161,57 @@ func (c *Client) probe(ctx context.Context, inv *lnrpc.PayReq, t target, r paida
 	for bit := range inv.Features {
 		request.DestFeatures = append(request.DestFeatures, lnrpc.FeatureBit(bit))
 	}
-	var last *lnrpc.Payment
-	err = c.answering(ctx, "SendPaymentV2", func(told func()) error {
-		stream, err := c.router.SendPaymentV2(withinDeadline(ctx), request)
-		return receive(ctx, c, "SendPaymentV2", stream, err, func(m *lnrpc.Payment) (bool, error) {
-			told()
-			last = m
-			return m.Status == lnrpc.Payment_SUCCEEDED || m.Status == lnrpc.Payment_FAILED, nil
+	following, stop := context.WithTimeout(context.WithoutCancel(ctx), followProbe)
+	var begun atomic.Bool
+	over, back := make(chan probed, 1), make(chan bool, 1)
+	go func() {
+		defer close(back)
+		defer stop()
+		var p probed
+		p.err = c.answering(following, "SendPaymentV2", func(told func()) error {
+			stream, err := c.router.SendPaymentV2(context.WithValue(following, voidAfter{}, end), request)
+			return receive(following, c, "SendPaymentV2", stream, err, func(m *lnrpc.Payment) (bool, error) {
+				told()
+				begun.Store(true)
+				p.last = m
+				return m.Status == lnrpc.Payment_SUCCEEDED || m.Status == lnrpc.Payment_FAILED, nil
+			})
 		})
-	})
-	code := status.Code(err)
-	switch { // gRPC may give up a moment before the context ends
-	case err != nil && (last != nil || ctx.Err() != nil || code == codes.DeadlineExceeded || code == codes.Canceled):
-		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w: %w", c.cfg.Name, paidaction.ErrProbeOpen, err)
-	case err != nil:
-		return paidaction.Route{}, err
+		if p.err == nil {
+			back <- true
+		}
+		over <- p
+	}()
+	var p probed
+	select {
+	case p = <-over:
+	case <-ctx.Done():
+		if begun.Load() {
+			return paidaction.Route{}, fmt.Errorf("lightning node %s: %w", c.cfg.Name, &paidaction.OpenProbe{Back: back})
+		}
+		stop() // the node may have begun it all the same
+		p = <-over
 	}
-	return c.arrived(last, t)
+	code := status.Code(p.err)
+	switch { // gRPC may give up a moment before the context ends
+	case p.err != nil && (p.last != nil || ctx.Err() != nil || code == codes.DeadlineExceeded || code == codes.Canceled):
+		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w: %w", c.cfg.Name, paidaction.ErrProbeOpen, p.err)
+	case p.err != nil:
+		return paidaction.Route{}, p.err
+	}
+	return c.arrived(p.last, t)
 }
 
-// arrived is the route of a probe that has come back. The receiver refuses it because there is no such invoice.
+// probed is what a node has told of a probe. err is nil once the probe has come back.
+type probed struct {
+	last *lnrpc.Payment // nil: it has told nothing
+	err  error
+}
+
+// arrived is the route of a probe that has come back. The receiver refuses it because there is no such invoice. With
+// any other reason no route was found, or none in time: LND calls a payment FAILED only once nothing of it is out.
 func (c *Client) arrived(m *lnrpc.Payment, t target) (paidaction.Route, error) {
-	switch m.FailureReason {
-	case lnrpc.PaymentFailureReason_FAILURE_REASON_INCORRECT_PAYMENT_DETAILS:
-	case lnrpc.PaymentFailureReason_FAILURE_REASON_TIMEOUT:
-		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w", c.cfg.Name, paidaction.ErrProbeOpen)
-	default:
+	if m.FailureReason != lnrpc.PaymentFailureReason_FAILURE_REASON_INCORRECT_PAYMENT_DETAILS {
 		return paidaction.Route{}, fmt.Errorf("lightning node %s: %w: %s", c.cfg.Name, paidaction.ErrNoRoute, failures[m.FailureReason])
 	}
 	var way *lnrpc.Route

@@ -56,9 +56,10 @@ func TestEstimateRoute(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, route, err)
 		}
 	}
+	// As long as anything of a payment is under way, LND calls it IN_FLIGHT, whatever its failure reason.
 	server.ScriptRoute(r.Hash, failed(lnrpc.PaymentFailureReason_FAILURE_REASON_TIMEOUT))
-	if _, err := c.EstimateRoute(t.Context(), way(bolt11)); !errors.Is(err, paidaction.ErrProbeOpen) || errors.Is(err, paidaction.ErrNoRoute) {
-		t.Errorf("what was sent has not come back: %v", err)
+	if _, err := c.EstimateRoute(t.Context(), way(bolt11)); errors.Is(err, paidaction.ErrProbeOpen) || !errors.Is(err, paidaction.ErrNoRoute) {
+		t.Errorf("no route was found in time, and nothing is out any more: %v", err)
 	}
 	server.ScriptRoute(r.Hash, lndtest.Arrived(1_234, 940_123))
 	if route, err := c.EstimateRoute(t.Context(), way(bolt11)); err != nil || route != (paidaction.Route{Fee: 1_234, Height: 940_123}) {
@@ -154,6 +155,45 @@ func TestWhatBecomesOfAProbe(t *testing.T) {
 	server.BreakOff()
 	if route, err := c.EstimateRoute(t.Context(), way(bolt11)); !errors.Is(err, paidaction.ErrProbeOpen) || len(server.Probes()) != 1 {
 		t.Errorf("broken off: %+v, %v, %d probes", route, err, len(server.Probes()))
+	}
+}
+
+// A probe that is too slow is listened to: that it has come back is told, and nothing if its node stops before that.
+func TestASlowProbeIsHeardOfWhenItComesBack(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	r := request(1, false)
+	bolt11, err := c.OpenInvoice(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.ScriptRoute(r.Hash, &lnrpc.Payment{Status: lnrpc.Payment_IN_FLIGHT})
+	slow := func() *paidaction.OpenProbe {
+		for patience := 100 * time.Millisecond; ; patience *= 2 { // a busy machine may not even send it in time
+			ctx, end := context.WithTimeout(t.Context(), patience)
+			_, err := c.EstimateRoute(ctx, way(bolt11))
+			end()
+			var open *paidaction.OpenProbe
+			if errors.As(err, &open) {
+				return open
+			}
+			if t.Context().Err() != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	open := slow()
+	if len(open.Back) != 0 {
+		t.Error("it is back at once")
+	}
+	server.ComeBack()
+	if !<-open.Back || <-open.Back {
+		t.Error("it is not back, or twice")
+	}
+	open = slow()
+	server.Stop()
+	if <-open.Back {
+		t.Error("its node has stopped, and it is back")
 	}
 }
 

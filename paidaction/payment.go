@@ -23,6 +23,15 @@ var (
 	ErrProbeOpen = errors.New("a probe has not come back")
 )
 
+// OpenProbe is the ErrProbeOpen of a node that still listens.
+type OpenProbe struct {
+	// Back gets true once the probe has come back. It is closed without that where nobody will hear of it.
+	Back <-chan bool
+}
+
+func (*OpenProbe) Error() string { return ErrProbeOpen.Error() }
+func (*OpenProbe) Unwrap() error { return ErrProbeOpen }
+
 // Bolt11 is what an invoice says (BOLT 11), as read by the node that is to pay it.
 type Bolt11 struct {
 	Hash            Hash
@@ -135,6 +144,7 @@ type SendingNode interface {
 	// EstimateRoute asks for a route to the receiver of an invoice. ErrNoRoute where the node finds none within the
 	// limits: a failed probe says so only in its failure reason, and the zeros beside it are no estimate (spec 03
 	// §3.2). ErrProbeOpen where the receiver does not answer in time: the probe may lock money until its HTLC expires.
+	// An OpenProbe tells when it has come back.
 	EstimateRoute(ctx context.Context, r RouteRequest) (Route, error)
 	// Pay gives a payment to the node and passes every update to on, in order. It returns nil after a final state.
 	// After any error but that of on, the outcome of the payment is open, even if the context ended: the node goes on

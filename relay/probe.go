@@ -17,17 +17,19 @@ import (
 // towards what is under way to them, for as long as they can hold it.
 
 // A probe that does not come back is assumed to lock our money for probeLocks, by when its HTLC has expired; or longer,
-// if the receiver's invoice asks for more blocks.
+// if the receiver's invoice asks for more blocks. While it is out it is noted for noteSlack longer than it may take, and
+// no longer: a process that dies meanwhile must not bar the receiver's wallets for a day.
 const (
 	probeLocks = 24 * time.Hour
 	aBlock     = 10 * time.Minute
+	noteSlack  = 10 * time.Second
 )
 
 // errProbing says that too many probes to one receiver are out.
 var errProbing = &wrap.Violation{Code: "PROBES_HANG", Why: "routes to it were tried, and its node has not answered"}
 
 // probe asks a node for a route, unless too many probes to the receiver hang. A probe without an answer in time stays
-// noted as hanging.
+// noted as hanging, until its node tells that it has come back.
 func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver int64, request paidaction.RouteRequest,
 	inner paidaction.Bolt11) (paidaction.Route, error) {
 	give, err := r.placeToProbe(ctx, receiver)
@@ -35,6 +37,14 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 		return paidaction.Route{}, err
 	}
 	defer give()
+	asked := ctx
+	if asked.Err() != nil {
+		return paidaction.Route{}, context.Cause(asked)
+	}
+	// Whoever asked may hang up, but the probe is out. If nobody saw it come back, three payers who hang up would bar
+	// the receiver's wallets for a day.
+	ctx = context.WithoutCancel(ctx)
+	until := r.now().Add(max(probeLocks, time.Duration(inner.Locks())*aBlock)) // bounded by a rule (LOCKS_TOO_LONG)
 	id, err := r.beginProbe(ctx, receiver, inner)
 	if err != nil {
 		return paidaction.Route{}, err
@@ -43,15 +53,40 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	defer cancel()
 	route, err := node.EstimateRoute(limited, request)
 	if errors.Is(err, paidaction.ErrProbeOpen) || limited.Err() != nil {
+		if hangErr := db.New(r.Pool).HangProbe(ctx, db.HangProbeParams{ID: id, Until: until}); hangErr != nil {
+			r.Log.WarnContext(ctx, "that a probe hangs could not be noted", "receiver", receiver, "error", hangErr)
+		}
+		r.awaitProbe(ctx, receiver, id, err)
 		return route, fmt.Errorf("%w: %w", errProbing, err)
 	}
-	if endErr := db.New(r.Pool).EndProbe(ctx, id); endErr != nil {
-		r.Log.WarnContext(ctx, "that a probe came back could not be noted", "receiver", receiver, "error", endErr)
+	r.endProbe(ctx, receiver, id)
+	if asked.Err() != nil {
+		return paidaction.Route{}, context.Cause(asked)
 	}
 	if err != nil && !errors.Is(err, paidaction.ErrNoRoute) && !errors.Is(err, paidaction.ErrBolt11) {
 		err = errAway(err)
 	}
 	return route, err
+}
+
+// awaitProbe has a probe that was too slow counted no more once it has come back, if its node tells that. A slow node
+// on the way is not the receiver's fault.
+func (r *Relay) awaitProbe(ctx context.Context, receiver, id int64, err error) {
+	var open *paidaction.OpenProbe
+	if !errors.As(err, &open) {
+		return
+	}
+	go func() {
+		if <-open.Back {
+			r.endProbe(ctx, receiver, id)
+		}
+	}()
+}
+
+func (r *Relay) endProbe(ctx context.Context, receiver, id int64) {
+	if err := db.New(r.Pool).EndProbe(ctx, id); err != nil {
+		r.Log.WarnContext(ctx, "that a probe came back could not be noted", "receiver", receiver, "error", err)
+	}
 }
 
 // placeToProbe waits until fewer than MaxProbes of this process to the receiver are out, for as long as one of them may
@@ -73,7 +108,7 @@ func (r *Relay) placeToProbe(ctx context.Context, receiver int64) (give func(), 
 // beginProbe counts the open probes under the lock of the receiver's row, so that many at once cannot exceed the bound.
 func (r *Relay) beginProbe(ctx context.Context, receiver int64, inner paidaction.Bolt11) (id int64, err error) {
 	now := r.now()
-	until := now.Add(max(probeLocks, time.Duration(inner.Locks())*aBlock)) // bounded by a rule (LOCKS_TOO_LONG)
+	until := now.Add(r.Settings.ProbeTimeout + noteSlack)
 	err = r.inTx(ctx, func(q *db.Queries) error {
 		if _, err := q.LockUser(ctx, receiver); err != nil {
 			return fmt.Errorf("lock the receiver: %w", err)
@@ -91,7 +126,7 @@ func (r *Relay) beginProbe(ctx context.Context, receiver int64, inner paidaction
 	return id, err
 }
 
-// SweepProbes deletes, a page at a time, probes whose end nobody saw and that have certainly come back.
+// SweepProbes deletes, a page at a time, probes whose end nobody saw and that count no more.
 func SweepProbes(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
 	const page = 1000
 	n, err := q.DeleteProbes(ctx, db.DeleteProbesParams{Before: now.Add(-time.Hour), Page: page})

@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -158,6 +159,76 @@ func TestNobodyWaitsLongForOthersProbes(t *testing.T) {
 	}
 }
 
+// Probes that are too slow count no more once they have come back.
+func TestASlowProbeThatHasComeBackIsCountedNoMore(t *testing.T) {
+	b := setup(t)
+	back := make(chan bool, 3)
+	r := b.NewRelay(func(c *relay.Config) { c.Nodes = openNodes{c.Nodes, back} })
+	for range 3 {
+		if _, err := r.Wrap(b.Ctx, b.wrapping()); !errors.Is(err, paidaction.ErrNoReceiver) {
+			t.Error(err)
+		}
+	}
+	if m := b.asks(); m == paidaction.P2P {
+		t.Error("wrapped, though three probes are out")
+	}
+	for range 3 {
+		back <- true
+	}
+	b.await("the probes are forgotten", func() bool { return b.Count(`SELECT count(*) FROM route_probe`) == 0 })
+	if m := b.asks(); m != paidaction.P2P {
+		t.Errorf("paid by %s, though they have come back", m)
+	}
+}
+
+// openNodes are nodes whose probes come back when back says so, long after whoever asked.
+type openNodes struct {
+	relay.Nodes
+	back chan bool
+}
+
+func (n openNodes) Sender(name string) (paidaction.SendingNode, error) {
+	node, err := n.Nodes.Sender(name)
+	return openNode{node, n.back}, err
+}
+
+type openNode struct {
+	paidaction.SendingNode
+	back chan bool
+}
+
+func (n openNode) EstimateRoute(context.Context, paidaction.RouteRequest) (paidaction.Route, error) {
+	return paidaction.Route{}, fmt.Errorf("a slow node: %w", &paidaction.OpenProbe{Back: n.back})
+}
+
+// Whoever asked for the invoice may hang up while a probe is out. It is seen to come back all the same: otherwise three
+// payers who hang up would bar a receiver's wallets for a day.
+func TestAProbeOfARequestThatEndedIsSeenToComeBack(t *testing.T) {
+	b := setup(t)
+	ctx, hangUp := context.WithCancel(b.Ctx)
+	r, slow := b.slowly(func(c *relay.Config) { c.Settings.ProbeTimeout = time.Minute })
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if _, err := r.Wrap(ctx, b.wrapping()); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+	for range 3 {
+		<-slow.out
+	}
+	hangUp()
+	close(slow.back)
+	all.Wait()
+	if n := b.Count(`SELECT count(*) FROM route_probe`); n != 0 {
+		t.Errorf("%d probes that have come back are noted as hanging", n)
+	}
+	if m := b.asks(); m != paidaction.P2P {
+		t.Errorf("the next payer pays by %s", m)
+	}
+}
+
 // Whoever lets probes hang chooses for how long, by what their invoices say: until then they count.
 func TestAProbeCountsForAsLongAsItsReceiverCanKeepIt(t *testing.T) {
 	b := setup(t)
@@ -222,6 +293,33 @@ func TestHangingProbesCountAmongWhatIsUnderWay(t *testing.T) {
 	pa = b.zap()
 	b.pay(pa)
 	b.Await(pa.ID, paidaction.Paid)
+}
+
+// Probes that are out and do not hang take nothing from payments: otherwise somebody who asks for invoices, and pays
+// none, could have whatever others pay to a receiver go back.
+func TestProbesThatAreOutRefuseNoPayment(t *testing.T) {
+	b := setup(t)
+	pa := b.zap()
+	r, slow := b.slowly(func(c *relay.Config) { c.Settings.ProbeTimeout = 20 * time.Second })
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			request := b.wrapping()
+			request.Outer, request.Share = 700_000_000, 490_000_000
+			_, _ = r.Wrap(b.Ctx, request)
+		})
+	}
+	for range 3 {
+		<-slow.out
+	}
+	if n := b.Count(`SELECT count(*) FROM route_probe WHERE until > $1`, b.Clock.Now().Add(time.Minute)); n != 0 {
+		t.Errorf("%d probes would count for long if the process died now", n)
+	}
+	b.pay(pa)
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Paid)
+	close(slow.back)
+	all.Wait()
 }
 
 // A route that costs more than the budget is not tried: what is tried has it locked.

@@ -88,6 +88,14 @@ func (s *Server) ScriptRouteTo(key string, stands *lnrpc.Payment) {
 // BreakOff ends the stream of every later probe after its first update, as a node does that stops.
 func (s *Server) BreakOff() { s.set(func() { s.breaksOff = true }) }
 
+// ComeBack has all probes that are out come back, refused on their ways.
+func (s *Server) ComeBack() {
+	s.set(func() {
+		close(s.back)
+		s.back = make(chan struct{})
+	})
+}
+
 // Arrived is a probe that its receiver has refused, with its route.
 func Arrived(fee paidaction.Msat, height uint32) *lnrpc.Payment {
 	return &lnrpc.Payment{Status: lnrpc.Payment_FAILED, FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_INCORRECT_PAYMENT_DETAILS,
@@ -110,14 +118,19 @@ func (s *routerServer) probe(in *routerrpc.SendPaymentRequest, out routerrpc.Rou
 	}
 	s.mu.Lock()
 	s.probes = append(s.probes, in)
-	stands, over := proto.CloneOf(s.standing(s.decoded[addr], in)), s.breaksOff
+	stands, over, back := proto.CloneOf(s.standing(s.decoded[addr], in)), s.breaksOff, s.back
 	s.mu.Unlock()
 	stands.PaymentHash = hex.EncodeToString(in.PaymentHash)
 	if err := out.Send(stands); err != nil || over || stands.Status == lnrpc.Payment_FAILED {
 		return err
 	}
-	<-out.Context().Done()
-	return answer(out.Context().Err())
+	select {
+	case <-out.Context().Done():
+		return answer(out.Context().Err())
+	case <-back:
+	}
+	stands.Status, stands.FailureReason = lnrpc.Payment_FAILED, lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE
+	return out.Send(stands)
 }
 
 // standing is the state of a probe for an invoice. s.mu is held.

@@ -58,6 +58,7 @@ type Server struct {
 	routes    map[paidaction.Hash]*lnrpc.Payment
 	routesTo  map[string]*lnrpc.Payment           // by public key
 	breaksOff bool                                // the stream of a probe ends after its first update
+	back      chan struct{}                       // closed when the probes that are out come back
 	decoded   map[paidaction.Hash]paidaction.Hash // hash by the invoice's payment secret
 	probes    []*routerrpc.SendPaymentRequest
 	graph     map[string]bool // known nodes, by public key
@@ -106,7 +107,7 @@ func newServer(node *simnode.Node) (*Server, error) {
 	s := &Server{
 		Node: node, rootKey: []byte("root key of " + node.Name()), version: "0.21.3-beta commit=lndtest",
 		payments: make(map[paidaction.Hash]*payment), routes: make(map[paidaction.Hash]*lnrpc.Payment), routesTo: make(map[string]*lnrpc.Payment), clock: time.Now,
-		amp: make(map[paidaction.Hash]bool), decoded: make(map[paidaction.Hash]paidaction.Hash), graph: make(map[string]bool),
+		back: make(chan struct{}), amp: make(map[paidaction.Hash]bool), decoded: make(map[paidaction.Hash]paidaction.Hash), graph: make(map[string]bool),
 	}
 	mac, err := macaroon.New(s.rootKey, []byte("0"), "lnd", macaroon.LatestVersion)
 	if err != nil {
