@@ -172,6 +172,37 @@ func TestNothingIsTriedAgainFromTheBalanceAfterAKeyWasRevoked(t *testing.T) {
 	}
 }
 
+// The thief's wallet decides how long a zap to the thief waits for its invoice. One that would begin only after the key
+// was revoked is not begun: once the thief lets it fail it would be paid from the balance.
+func TestNoZapIsBegunThatCouldBeTriedAgainAfterItsKeyWasRevoked(t *testing.T) {
+	t.Parallel()
+	const zap = `mutation($i: ID!, $m: PaymentMethod) { zap(item: $i, sats: 500, paymentMethod: $m) { id paymentMethod } }`
+	for _, again := range []bool{false, true} {
+		a := serve(t)
+		owner, thief := a.Person("owner", 0, 0), a.Person("thief", 10, 0)
+		ask, v := zap, vars{"i": a.PostBy(thief, "mine")}
+		if again {
+			v["m"] = "OPTIMISTIC"
+			failed := a.Want(owner, zap, v).text("zap", "id")
+			a.Want(owner, `mutation($id: ID!) { cancelInvoice(id: $id) { id } }`, vars{"id": failed})
+			ask, v = `mutation($id: ID!) { zap: retryPaidAction(id: $id) { id paymentMethod } }`, vars{"id": failed}
+		}
+		begun := a.Count(`SELECT count(*) FROM paid_action`)
+		wallet := a.Wallets.Add(thief.ID)
+		wallet.Before = func() {
+			if found, err := graph.RevokeKey(a.Ctx, a.Pool, owner.Key, a.Clock.Now()); err != nil || !found {
+				t.Errorf("%t, %v", found, err)
+			}
+		}
+		if r := a.Do(owner, ask, v); r.code() != "UNAUTHENTICATED" {
+			t.Errorf("again %t: %s", again, r.Raw)
+		}
+		if n := a.Count(`SELECT count(*) FROM paid_action`); n != begun {
+			t.Errorf("again %t: %d zaps were begun", again, n-begun)
+		}
+	}
+}
+
 // Whoever revokes a key is told so only once nothing is being written with it any more.
 func TestAKeyIsRevokedOnceNothingIsWrittenWithIt(t *testing.T) {
 	t.Parallel()
