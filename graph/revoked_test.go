@@ -226,3 +226,46 @@ func TestAKeyIsRevokedOnceNothingIsWrittenWithIt(t *testing.T) {
 		t.Errorf("it is good: %v", err)
 	}
 }
+
+// Whoever revokes a key waits for what is being tried again. That waits for its payer, whom somebody holds who is about to
+// ask for that key. With the key in hand none of them would go on, and the key would stay good.
+func TestWhoeverRevokesAKeyHoldsUpNobodyWhomTheyWaitFor(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	owner, receiver := a.Person("owner", 0, 0), a.Person("receiver", 10, 0)
+	item := a.PostBy(receiver, "a post")
+	a.Wallets.Add(receiver.ID)
+	zap := number(t, a.Want(owner, `mutation($i: ID!) { zap(item: $i, sats: 500) { id } }`, vars{"i": item}).text("zap", "id"))
+	begin := func() (pgx.Tx, *db.Queries) {
+		tx, err := a.Pool.Begin(a.Ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tx, db.New(tx)
+	}
+	again, tries := begin()
+	if _, err := tries.LockAction(a.Ctx, zap); err != nil {
+		t.Fatal(err)
+	}
+	begun, begins := begin()
+	if _, err := begins.LockUser(a.Ctx, owner.ID); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 2)
+	go func() {
+		_, err := graph.RevokeKey(a.Ctx, a.Pool, owner.Key, a.Clock.Now())
+		done <- err
+	}()
+	a.AwaitBlocked(1)
+	go func() {
+		_, err := tries.LockUser(a.Ctx, owner.ID)
+		done <- errors.Join(err, again.Commit(a.Ctx))
+	}()
+	a.AwaitBlocked(2)
+	if _, err := begins.HoldKey(a.Ctx, graph.HashKey(owner.Key)); !errors.Is(err, pgx.ErrNoRows) {
+		t.Errorf("it is held: %v", err)
+	}
+	if err := errors.Join(begun.Rollback(a.Ctx), <-done, <-done); err != nil {
+		t.Error(err)
+	}
+}
