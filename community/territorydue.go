@@ -26,7 +26,7 @@ const (
 // BillTerritories handles the territories that are due. One that renews itself is paid from its founder's balance; one
 // that is not paid goes into its grace, and then is stopped. Any number of workers may call it, any number of times:
 // what is due is decided again under each territory's lock. While a payment is held, the territory is left alone until
-// its outcome is known.
+// its outcome is known; and nothing is done while the database may lack what was paid (paidaction.Config.MayBegin).
 //
 // An error with one territory holds up no other; that territory stays due.
 func BillTerritories(ctx context.Context, e *paidaction.Engine, s Settings) error {
@@ -46,7 +46,12 @@ func BillTerritories(ctx context.Context, e *paidaction.Engine, s Settings) erro
 				continue
 			}
 		}
-		err := pgx.BeginFunc(ctx, e.Pool, func(tx pgx.Tx) error { return remindTerritory(ctx, db.New(tx), t.Name, now, s) })
+		err := pgx.BeginFunc(ctx, e.Pool, func(tx pgx.Tx) error {
+			if e.MayBegin() != nil {
+				return nil // nobody could pay now, and what was paid and forgotten would come too late
+			}
+			return remindTerritory(ctx, db.New(tx), t.Name, now, s)
+		})
 		if err != nil {
 			failed = append(failed, fmt.Errorf("remind territory %s: %w", t.Name, err))
 		}

@@ -460,3 +460,37 @@ func TestRenewalOfWhatIsNotDueAnyMore(t *testing.T) {
 		})
 	}
 }
+
+// A database that was restored has forgotten that a founder paid. Until somebody has looked, which is when nobody can
+// pay, no territory comes closer to being stopped: what was paid is found at the node, and then could not count.
+func TestNoTerritoryIsStoppedWhileTheDatabaseIsInDoubt(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 0, 0)
+	found(w, founder, "due", community.Monthly)
+	found(w, founder, "paid", community.Monthly)
+	w.Clock.Advance(31 * oneDay)
+	bill(w)
+	w.Clock.Advance(5*oneDay - time.Minute)
+	pa := w.Pay(founder, community.KindTerritoryBilling, community.TerritoryBillingArgs{Name: "paid"}, "")
+	restore := pgtest.Backup(t, w.Pool)
+	payInvoice(w, pa)
+	w.Drain()
+	w.WantState(pa.ID, paidaction.Paid)
+	restore()
+	w.Engine.MayBegin = func() error { return paidaction.Errorf(paidaction.CodeTryAgain, "Not now.") }
+	w.Clock.Advance(oneDay)
+	bill(w)
+	for _, name := range []string{"due", "paid"} {
+		wantTerritory(w, name, "GRACE", date(2026, 2, 1), month)
+	}
+	if _, err := w.Engine.Sweep(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.WantState(pa.ID, paidaction.Paid)
+	w.Engine.MayBegin = func() error { return nil }
+	bill(w)
+	wantTerritory(w, "due", "STOPPED", date(2026, 2, 1), month)
+	wantTerritory(w, "paid", "ACTIVE", date(2026, 3, 1), month)
+	w.WantConserved()
+}

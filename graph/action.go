@@ -31,8 +31,7 @@ func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T,
 		return nil, err
 	}
 	secret, _ := args["secret"].(*string) // never stored with the other arguments
-	request := paidaction.Request{Kind: kind, Args: args, Caller: caller(ctx, secret),
-		May: func(ctx context.Context, q *db.Queries) error { return r.holdKey(ctx, q, sessionOf(ctx)) }}
+	request := paidaction.Request{Kind: kind, Args: args, Caller: caller(ctx, secret), May: r.stillMay}
 	key, _ := args["idempotencyKey"].(*string)
 	method, _ := args["paymentMethod"].(*paidaction.Method)
 	most, _ := args["maxCostSats"].(*int64)
@@ -49,6 +48,11 @@ func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T,
 	}
 	r.Log.DebugContext(ctx, "an action was asked for", "action", pa.ID, "kind", pa.Kind, "flow", pa.Flow, "state", pa.State)
 	return shown[T, A](r.inTime(pa))
+}
+
+// stillMay refuses a caller whose key is not good any more (paidaction.Request.May).
+func (r *resolver) stillMay(ctx context.Context, q *db.Queries) error {
+	return r.holdKey(ctx, q, sessionOf(ctx))
 }
 
 // textOf is how many bytes of text there are among the arguments of a field.
@@ -177,7 +181,7 @@ func (m mutations) RetryPaidAction(ctx context.Context, id int64, key *string, m
 	}
 	return m.show(m.Engine.RetryIf(ctx, caller(ctx, secret), id, again, t, func(failed *paidaction.PaidAction) error {
 		return m.meters.keeping(sessionOf(ctx), len(failed.Args), m.Now()) // each attempt stores the arguments again
-	}))
+	}, m.stillMay))
 }
 
 func (m mutations) CancelInvoice(ctx context.Context, id int64, secret *string) (schema.PaidAction, error) {

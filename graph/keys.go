@@ -102,25 +102,28 @@ func SweepKeys(ctx context.Context, q *db.Queries, now time.Time) (found bool, e
 // the key may have begun it, can let it fail whenever they like, and the next attempt would be paid from the owner's
 // balance (paidaction.Engine.Again).
 func RevokeKey(ctx context.Context, pool *pgxpool.Pool, which string, now time.Time) (found bool, err error) {
-	end := db.EndKeyParams{At: &now}
+	var named db.OwnerOfKeyParams
 	if number, err := strconv.ParseInt(which, 10, 64); err == nil {
-		end.ID = &number
+		named.ID = &number
 	} else {
-		end.KeyHash = HashKey(which)
+		named.KeyHash = HashKey(which)
 	}
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		q := db.New(tx)
-		owner, err := q.EndKey(ctx, end)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("revoke a key: %w", err)
-		}
-		found = true
-		return paidaction.RefuseAgainOf(ctx, q, owner, now)
-	})
-	return found && err == nil, err
+	q := db.New(pool)
+	owner, err := q.OwnerOfKey(ctx, named)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for a key: %w", err)
+	}
+	n, err := q.EndKey(ctx, db.EndKeyParams{At: &now, ID: named.ID, KeyHash: named.KeyHash})
+	if err != nil {
+		return false, fmt.Errorf("revoke a key: %w", err)
+	}
+	// Once that is committed, and again of a key that was revoked before: what this waits for may wait for somebody who is
+	// about to hold the key (holdKey), and so must not be waited for with the key in hand.
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return paidaction.RefuseAgainOf(ctx, db.New(tx), owner, now) })
+	return n > 0 && err == nil, err
 }
 
 // AddKey makes a further key for a user, with these scopes. They never change: other scopes need another key. The key

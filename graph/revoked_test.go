@@ -172,6 +172,37 @@ func TestNothingIsTriedAgainFromTheBalanceAfterAKeyWasRevoked(t *testing.T) {
 	}
 }
 
+// The thief's wallet decides how long a zap to the thief waits for its invoice. One that would begin only after the key
+// was revoked is not begun: once the thief lets it fail it would be paid from the balance.
+func TestNoZapIsBegunThatCouldBeTriedAgainAfterItsKeyWasRevoked(t *testing.T) {
+	t.Parallel()
+	const zap = `mutation($i: ID!, $m: PaymentMethod) { zap(item: $i, sats: 500, paymentMethod: $m) { id paymentMethod } }`
+	for _, again := range []bool{false, true} {
+		a := serve(t)
+		owner, thief := a.Person("owner", 0, 0), a.Person("thief", 10, 0)
+		ask, v := zap, vars{"i": a.PostBy(thief, "mine")}
+		if again {
+			v["m"] = "OPTIMISTIC"
+			failed := a.Want(owner, zap, v).text("zap", "id")
+			a.Want(owner, `mutation($id: ID!) { cancelInvoice(id: $id) { id } }`, vars{"id": failed})
+			ask, v = `mutation($id: ID!) { zap: retryPaidAction(id: $id) { id paymentMethod } }`, vars{"id": failed}
+		}
+		begun := a.Count(`SELECT count(*) FROM paid_action`)
+		wallet := a.Wallets.Add(thief.ID)
+		wallet.Before = func() {
+			if found, err := graph.RevokeKey(a.Ctx, a.Pool, owner.Key, a.Clock.Now()); err != nil || !found {
+				t.Errorf("%t, %v", found, err)
+			}
+		}
+		if r := a.Do(owner, ask, v); r.code() != "UNAUTHENTICATED" {
+			t.Errorf("again %t: %s", again, r.Raw)
+		}
+		if n := a.Count(`SELECT count(*) FROM paid_action`); n != begun {
+			t.Errorf("again %t: %d zaps were begun", again, n-begun)
+		}
+	}
+}
+
 // Whoever revokes a key is told so only once nothing is being written with it any more.
 func TestAKeyIsRevokedOnceNothingIsWrittenWithIt(t *testing.T) {
 	t.Parallel()
@@ -193,5 +224,48 @@ func TestAKeyIsRevokedOnceNothingIsWrittenWithIt(t *testing.T) {
 	<-revoked
 	if _, err := db.New(a.Pool).HoldKey(a.Ctx, graph.HashKey(owner.Key)); !errors.Is(err, pgx.ErrNoRows) {
 		t.Errorf("it is good: %v", err)
+	}
+}
+
+// Whoever revokes a key waits for what is being tried again. That waits for its payer, whom somebody holds who is about to
+// ask for that key. With the key in hand none of them would go on, and the key would stay good.
+func TestWhoeverRevokesAKeyHoldsUpNobodyWhomTheyWaitFor(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	owner, receiver := a.Person("owner", 0, 0), a.Person("receiver", 10, 0)
+	item := a.PostBy(receiver, "a post")
+	a.Wallets.Add(receiver.ID)
+	zap := number(t, a.Want(owner, `mutation($i: ID!) { zap(item: $i, sats: 500) { id } }`, vars{"i": item}).text("zap", "id"))
+	begin := func() (pgx.Tx, *db.Queries) {
+		tx, err := a.Pool.Begin(a.Ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tx, db.New(tx)
+	}
+	again, tries := begin()
+	if _, err := tries.LockAction(a.Ctx, zap); err != nil {
+		t.Fatal(err)
+	}
+	begun, begins := begin()
+	if _, err := begins.LockUser(a.Ctx, owner.ID); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 2)
+	go func() {
+		_, err := graph.RevokeKey(a.Ctx, a.Pool, owner.Key, a.Clock.Now())
+		done <- err
+	}()
+	a.AwaitBlocked(1)
+	go func() {
+		_, err := tries.LockUser(a.Ctx, owner.ID)
+		done <- errors.Join(err, again.Commit(a.Ctx))
+	}()
+	a.AwaitBlocked(2)
+	if _, err := begins.HoldKey(a.Ctx, graph.HashKey(owner.Key)); !errors.Is(err, pgx.ErrNoRows) {
+		t.Errorf("it is held: %v", err)
+	}
+	if err := errors.Join(begun.Rollback(a.Ctx), <-done, <-done); err != nil {
+		t.Error(err)
 	}
 }

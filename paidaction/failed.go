@@ -64,11 +64,17 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 }
 
 // RefuseAgainOf forbids automatic retries of what this payer has on its way to receivers' wallets. When its transaction
-// is committed, none of these attempts is begun any more.
+// is committed, none of these attempts is begun any more. It looks until it finds nothing new twice: the first look may
+// have waited for an attempt to be begun, which is the next one to fail.
 func RefuseAgainOf(ctx context.Context, q *db.Queries, payer int64, now time.Time) error {
-	err := q.RefuseAgainOf(ctx, db.RefuseAgainOfParams{PayerID: payer, At: now, Since: now.Add(-retryWindow)})
-	if err != nil {
-		return fmt.Errorf("refuse further attempts of what user %d pays for: %w", payer, err)
+	for nothing := 0; nothing < 2; {
+		n, err := q.RefuseAgainOf(ctx, db.RefuseAgainOfParams{PayerID: payer, At: now, Since: now.Add(-retryWindow)})
+		if err != nil {
+			return fmt.Errorf("refuse further attempts of what user %d pays for: %w", payer, err)
+		}
+		if nothing++; n > 0 {
+			nothing = 0
+		}
 	}
 	return nil
 }

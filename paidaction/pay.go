@@ -26,9 +26,9 @@ type Request struct {
 	// anonymous payer's key must carry 128 random bits, so it has at least 22 characters (spec 01 §1.8.8).
 	Key    string
 	Caller Caller
-	// May, if set, is asked at the end of the transaction that begins a withdrawal: finding out whom to pay takes as long
-	// as their server chooses, and meanwhile the caller may have lost the right to it. Its error is returned, and nothing
-	// is done.
+	// May, if set, is asked at the end of the transaction that begins a withdrawal, or what may be paid from a balance in
+	// a next attempt that nobody asks for (Again): finding out whom to pay takes as long as their server chooses, and
+	// meanwhile the caller may have lost the right to it. Its error is returned, and nothing is done.
 	May func(ctx context.Context, q *db.Queries) error
 }
 
@@ -187,6 +187,12 @@ type attempt struct {
 	chosen   bool // the payer chose the method, of this attempt or of the one that it follows automatically
 	indirect bool // no receiver's wallet is asked
 	unasked  bool // it follows a failed one automatically (Again)
+}
+
+// mayBeLate reports whether what a method begins takes from a balance, then or in a next attempt that nobody asks for,
+// after somebody else's server was waited for.
+func (a *attempt) mayBeLate(m Method) bool {
+	return m == Outgoing || m == P2P && !a.chosen && a.def.Spec().Again
 }
 
 // agreed refuses a price above what the payer agreed to.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
@@ -98,6 +100,50 @@ func TestNothingIsTriedAgainByWhoLookedBeforeItWasRefused(t *testing.T) {
 		t.Errorf("the payer was told %d times", n)
 	}
 	b.wantSound()
+}
+
+// An attempt that is being begun just then is no exception: it is the one that fails next.
+func TestNothingIsTriedAgainThatWasBegunJustAsItWasRefused(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	b.payer = b.User("poor", 0, 0)
+	stop := b.Run(b.Relay)
+	pa := b.Pay(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, "")
+	b.pay(pa)
+	b.Await(pa.ID, paidaction.Failed)
+	stop()
+	tx, err := b.Pool.Begin(b.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.New(tx).LockUser(b.Ctx, b.payer); err != nil {
+		t.Fatal(err)
+	}
+	tried, refused := make(chan error, 1), make(chan error, 1)
+	go func() { tried <- b.Engine.Again(b.Ctx, pa.ID) }()
+	b.AwaitBlocked(1)
+	go func() {
+		refused <- pgx.BeginFunc(b.Ctx, b.Pool, func(tx pgx.Tx) error {
+			return paidaction.RefuseAgainOf(b.Ctx, db.New(tx), b.payer, b.Clock.Now())
+		})
+	}()
+	b.AwaitBlocked(2)
+	if err := errors.Join(tx.Commit(b.Ctx), <-tried, <-refused); err != nil {
+		t.Fatal(err)
+	}
+	next := b.Look(*b.WantState(pa.ID, paidaction.Retrying).Successor)
+	if next.Method != paidaction.P2P {
+		t.Fatalf("it is paid by %s", next.Method)
+	}
+	b.Fund(b.payer, 1_000_000, 0)
+	defer b.Run(b.Relay)()
+	b.pay(next)
+	b.Await(next.ID, paidaction.Failed)
+	if err := b.Engine.Again(b.Ctx, next.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.WantState(next.ID, paidaction.Failed)
+	b.WantBalance(ledger.UserCredits(b.payer), 1_000_000)
 }
 
 // What only passes, as that nothing new is begun after a restore of the database, is no answer: it is asked again.

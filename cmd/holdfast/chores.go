@@ -32,6 +32,9 @@ func (s *service) chores() []worker.Chore {
 		})},
 		{Name: "unclaimed uploads", Every: 10 * time.Second, Do: s.untilDone(func(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
 			const page = 100 // a gigabyte at most
+			if s.mayBegin() != nil {
+				return false, nil // a post may have been paid that carried one of them, and be forgotten
+			}
 			n, err := community.SweepUploads(ctx, q, settings, now, page)
 			return n == page, err
 		})},

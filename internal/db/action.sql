@@ -145,7 +145,7 @@ UPDATE paid_action SET settle_permitted_at = @at WHERE id = @id AND state::text 
 -- name: RefuseAgain :exec
 UPDATE paid_action SET again_refused_at = @at WHERE id = @id AND state::text = 'FAILED';
 
--- name: RefuseAgainOf :exec
+-- name: RefuseAgainOf :execrows
 -- What somebody has under way to receivers' wallets, or has just failed, gets no next attempt without being asked for.
 -- Locked in the order of their ids, as groups of steps lock them.
 WITH locked AS (

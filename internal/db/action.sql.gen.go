@@ -1399,7 +1399,7 @@ func (q *Queries) RefuseAgain(ctx context.Context, arg RefuseAgainParams) error 
 	return err
 }
 
-const refuseAgainOf = `-- name: RefuseAgainOf :exec
+const refuseAgainOf = `-- name: RefuseAgainOf :execrows
 WITH locked AS (
     SELECT id FROM paid_action WHERE payer_id = $2::bigint AND flow = 'WRAPPED' AND again_refused_at IS NULL
         AND (state NOT IN ('PAID', 'FAILED', 'RETRYING')
@@ -1417,9 +1417,12 @@ type RefuseAgainOfParams struct {
 
 // What somebody has under way to receivers' wallets, or has just failed, gets no next attempt without being asked for.
 // Locked in the order of their ids, as groups of steps lock them.
-func (q *Queries) RefuseAgainOf(ctx context.Context, arg RefuseAgainOfParams) error {
-	_, err := q.db.Exec(ctx, refuseAgainOf, arg.At, arg.PayerID, arg.Since)
-	return err
+func (q *Queries) RefuseAgainOf(ctx context.Context, arg RefuseAgainOfParams) (int64, error) {
+	result, err := q.db.Exec(ctx, refuseAgainOf, arg.At, arg.PayerID, arg.Since)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const refuseUsedKey = `-- name: RefuseUsedKey :exec

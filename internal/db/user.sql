@@ -35,9 +35,13 @@ DELETE FROM api_key WHERE id = ANY (ARRAY(SELECT gone.id FROM api_key AS gone WH
     WHERE old.user_id = @user_id AND old.expires_at IS NOT NULL AND least(old.revoked_at, old.expires_at) <= @at::timestamptz
     ORDER BY old.id DESC OFFSET @most LIMIT @page) ORDER BY gone.id FOR NO KEY UPDATE SKIP LOCKED));
 
--- name: EndKey :one
--- RevokeKey for an operator, who may know only its number; returns whose it was.
-UPDATE api_key SET revoked_at = @at WHERE (id = sqlc.narg(id)::bigint OR key_hash = sqlc.narg(key_hash)::bytea) AND revoked_at IS NULL RETURNING user_id;
+-- name: OwnerOfKey :one
+-- Of one that was revoked, too.
+SELECT user_id FROM api_key WHERE id = sqlc.narg(id)::bigint OR key_hash = sqlc.narg(key_hash)::bytea;
+
+-- name: EndKey :execrows
+-- RevokeKey for an operator, who may know only its number.
+UPDATE api_key SET revoked_at = @at WHERE (id = sqlc.narg(id)::bigint OR key_hash = sqlc.narg(key_hash)::bytea) AND revoked_at IS NULL;
 
 -- name: DeleteKeys :execrows
 -- Those that have been good for nothing for a while: revoked, or expired. Nobody is waited for.

@@ -45,8 +45,8 @@ func (q *Queries) DeleteKeys(ctx context.Context, arg DeleteKeysParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
-const endKey = `-- name: EndKey :one
-UPDATE api_key SET revoked_at = $1 WHERE (id = $2::bigint OR key_hash = $3::bytea) AND revoked_at IS NULL RETURNING user_id
+const endKey = `-- name: EndKey :execrows
+UPDATE api_key SET revoked_at = $1 WHERE (id = $2::bigint OR key_hash = $3::bytea) AND revoked_at IS NULL
 `
 
 type EndKeyParams struct {
@@ -55,12 +55,13 @@ type EndKeyParams struct {
 	KeyHash []byte
 }
 
-// RevokeKey for an operator, who may know only its number; returns whose it was.
+// RevokeKey for an operator, who may know only its number.
 func (q *Queries) EndKey(ctx context.Context, arg EndKeyParams) (int64, error) {
-	row := q.db.QueryRow(ctx, endKey, arg.At, arg.ID, arg.KeyHash)
-	var user_id int64
-	err := row.Scan(&user_id)
-	return user_id, err
+	result, err := q.db.Exec(ctx, endKey, arg.At, arg.ID, arg.KeyHash)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const forgetDeadKeys = `-- name: ForgetDeadKeys :exec
@@ -215,6 +216,23 @@ func (q *Queries) LockUser(ctx context.Context, id int64) (int64, error) {
 	var id_2 int64
 	err := row.Scan(&id_2)
 	return id_2, err
+}
+
+const ownerOfKey = `-- name: OwnerOfKey :one
+SELECT user_id FROM api_key WHERE id = $1::bigint OR key_hash = $2::bytea
+`
+
+type OwnerOfKeyParams struct {
+	ID      *int64
+	KeyHash []byte
+}
+
+// Of one that was revoked, too.
+func (q *Queries) OwnerOfKey(ctx context.Context, arg OwnerOfKeyParams) (int64, error) {
+	row := q.db.QueryRow(ctx, ownerOfKey, arg.ID, arg.KeyHash)
+	var user_id int64
+	err := row.Scan(&user_id)
+	return user_id, err
 }
 
 const revokeKey = `-- name: RevokeKey :execrows
