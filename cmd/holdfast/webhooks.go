@@ -45,7 +45,7 @@ func withWebhooks(ctx context.Context, e *environment, do func(*webhook.Webhooks
 }
 
 type webhooksAdd struct {
-	URL    string   `arg:"" help:"The server's URL: https://…"`
+	URL    string   `arg:"" secret:"but host" help:"The server's URL: https://…"`
 	Events []string `help:"The events it is told of, such as action.paid,payout.failed; all if left out."`
 }
 
