@@ -41,6 +41,8 @@ func TestClient(t *testing.T) {
 		{"what is asked for goes on without its dialog", closedWhileAsking},
 		{"a dialog ends where its way out leads elsewhere", wayOut},
 		{"who signs out in one window is signed out in the others", twoWindows},
+		{"who signs out leaves no key behind", nothingLeft},
+		{"who signs out leaves nothing for others to pay", anotherPayer},
 		{"everything is done by keyboard", keyboard},
 		{"every page can be used by everybody", everyPage},
 		{"operators see how the service stands", operatorsPages},
