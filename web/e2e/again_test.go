@@ -206,6 +206,41 @@ func anotherPayer(t *testing.T, w *world) {
 	}
 }
 
+// lateRecall has a page learn late what its visitor had begun before it was opened.
+const lateRecall = `{
+	const ask = window.fetch, wait = window.setTimeout
+	let asked = 0
+	window.fetch = async (to, what) => {
+		if (!String(what?.body).includes('paidActions(first: 20)') || ++asked > 1) return ask(to, what)
+		const answer = new Response(await (await ask(to, what)).text())
+		await new Promise((go) => (window.release = go))
+		wait(() => (window.over = true), 100)
+		return answer
+	}
+}`
+
+// anothersPast signs out before the page has learned what waits to be paid: it does not wait for whoever signs in next.
+func anothersPast(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.signIn("indebted")
+	w.ask(t, v.key(), `mutation { createPost(title: "Not paid yet", paymentMethod: OPTIMISTIC) { id } }`, &struct{}{})
+	v.inject(lateRecall)
+	v.open("/wallet")
+	v.await("window.release")
+	other := v.window()
+	other.open("/settings")
+	other.press("Sign out")
+	v.press("Sign in")
+	v.fill("Name", "successor")
+	v.press("Sign up")
+	v.sees("You are successor")
+	v.await("(release(), true)")
+	v.await("window.over")
+	v.press("0 credits")
+	v.sees("History")
+	v.await("!document.querySelector('aside.waiting')")
+}
+
 // nothingLeft signs out while the service has not said what became of a purchase: whoever comes next finds no key.
 func nothingLeft(t *testing.T, w *world) {
 	v := w.visitor(t)

@@ -43,6 +43,7 @@ func TestClient(t *testing.T) {
 		{"who signs out in one window is signed out in the others", twoWindows},
 		{"who signs out leaves no key behind", nothingLeft},
 		{"who signs out leaves nothing for others to pay", anotherPayer},
+		{"who signs out is not remembered to others", anothersPast},
 		{"everything is done by keyboard", keyboard},
 		{"every page can be used by everybody", everyPage},
 		{"operators see how the service stands", operatorsPages},
