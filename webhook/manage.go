@@ -25,7 +25,8 @@ type Owner *int64
 //
 // Errors: INVALID_INPUT.
 func (w *Webhooks) Create(ctx context.Context, owner Owner, url string, events []string) (Webhook, string, error) {
-	if _, err := w.Outside.Parse(url); err != nil || len(url) > 2000 {
+	at, err := w.Outside.Parse(url)
+	if err != nil || len(url) > 2000 || at.Scheme != "https" && at.Scheme != "http" {
 		return Webhook{}, "", paidaction.Errorf(paidaction.CodeInvalidInput, "This address cannot be called: send one that begins with https:// and contains no user name.")
 	}
 	events = slices.Compact(slices.Sorted(slices.Values(events)))
@@ -37,7 +38,7 @@ func (w *Webhooks) Create(ctx context.Context, owner Owner, url string, events [
 	}
 	var made Webhook
 	var secret string
-	err := pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
 		q := db.New(tx)
 		if owner != nil {
 			if _, err := q.LockUser(ctx, *owner); err != nil {

@@ -455,7 +455,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *webhook.Config) { c.Outside = outside.New(outside.Config{}) })
 	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
-	for _, url := range []string{s.URL, "http://example.org", "https://user:password@example.org", "ftp://example.org", "", "https://", "https://example.org/" + strings.Repeat("x", 2000)} {
+	for _, url := range []string{s.URL, "http://example.org", "https://user:password@example.org", "ftp://example.org", "wss://example.org", "", "https://", "https://example.org/" + strings.Repeat("x", 2000)} {
 		_, _, err := w.Create(w.Ctx, &alice, url, nil)
 		w.WantRefusal(err, paidaction.CodeInvalidInput)
 	}

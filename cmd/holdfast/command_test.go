@@ -165,6 +165,10 @@ func TestMigrate(t *testing.T) {
 		}
 		step(latest, "version")
 	}
+	if code, _, said := command(t, env, "migrate", "down", "--steps=1", "--all", "--yes"); code != exitUsage {
+		t.Errorf("some and all: exit code %d\n%s", code, said)
+	}
+	step(latest, "version")
 	step(before, "down", "--yes")
 	code, _, said := command(t, env, "serve")
 	if code != exitFailed || !strings.Contains(said, "holdfast migrate up") {

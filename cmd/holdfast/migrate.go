@@ -32,16 +32,22 @@ func (migrateUp) Run(ctx context.Context, e *environment) error {
 }
 
 type migrateDown struct {
-	Steps int  `help:"How many migrations to undo." default:"1"`
+	Steps *int `help:"How many migrations to undo; 1 if left out."`
 	All   bool `help:"Undo all. The database is empty afterwards. Refused once anything was paid for."`
 	Yes   bool `help:"Really do it: what they hold is destroyed."`
 }
 
 func (c migrateDown) Run(ctx context.Context, e *environment) error {
-	steps := c.Steps
-	if c.All {
+	steps := 1
+	if c.Steps != nil {
+		steps = *c.Steps
+	}
+	switch {
+	case c.All && c.Steps != nil: // whoever says both may have meant the fewer
+		return fmt.Errorf("%w: --steps and --all contradict each other", errArguments)
+	case c.All:
 		steps = 0
-	} else if steps < 1 {
+	case steps < 1:
 		return fmt.Errorf("%w: --steps must be 1 or more; --all undoes everything", errArguments)
 	}
 	if !c.Yes {

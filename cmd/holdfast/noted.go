@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/user"
 	"reflect"
@@ -52,6 +53,8 @@ func askedFor(c *kong.Context, env []string) asked {
 func texts(v *kong.Value) []string {
 	given := reflect.Indirect(v.Target)
 	switch {
+	case v.Tag.Get("secret") == "but host":
+		return []string{hostOf(fmt.Sprint(given.Interface())) + "(secret)"}
 	case v.Tag.Has("secret"):
 		return []string{"(secret)"}
 	case given.Kind() != reflect.Slice:
@@ -62,6 +65,16 @@ func texts(v *kong.Value) []string {
 		all[i] = fmt.Sprint(given.Index(i).Interface())
 	}
 	return all
+}
+
+// hostOf is the beginning of an address, up to its host and without a user; empty if it has none. What follows the host is
+// often what opens the door there.
+func hostOf(address string) string {
+	at, err := url.Parse(address)
+	if err != nil || at.Host == "" {
+		return ""
+	}
+	return at.Scheme + "://" + at.Host + "/"
 }
 
 // operatorIn is the name of whoever runs this program, and of the machine: of sudo, who called it.

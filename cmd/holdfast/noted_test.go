@@ -35,6 +35,8 @@ func TestWhoChangesSomethingIsNoted(t *testing.T) {
 	do(exitOK, "users", "revoke", alice.Key)
 	do(exitUsage, "actions", "give-up", "--reason", "A node is gone.") // refused before anything is asked of the database
 	do(exitFailed, "relay", "paid", "1", "--preimage", strings.Repeat("5a", 32))
+	do(exitOK, "webhooks", "add", "https://hooks.example/services/T0/B0/topsecret?key=topsecret")
+	do(exitUsage, "webhooks", "add", "https://carol:topsecret@hooks.example/services")
 
 	var noted []commandShown
 	if err := json.Unmarshal([]byte(do(exitOK, "commands")), &noted); err != nil {
@@ -53,6 +55,8 @@ func TestWhoChangesSomethingIsNoted(t *testing.T) {
 		told = append(told, c.Command+" "+strings.Join(c.Arguments, " ")+": "+end)
 	}
 	want := []string{
+		"webhooks add https://hooks.example/(secret): refused arguments: This address cannot be called: send one that begins with https:// and contains no user name.",
+		"webhooks add https://hooks.example/(secret): done",
 		"relay paid 1 --preimage=(secret): action 1 has no outgoing payment: holdfast relay list shows those that have one",
 		"users revoke (secret): done",
 		`users key nobody --scopes=READ,SPEND: there is no user "nobody": holdfast users add makes one`,

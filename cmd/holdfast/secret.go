@@ -14,11 +14,10 @@ var errOtherSecret = errors.New("HOLDFAST_SECRET is not the one that this databa
 	"Give the one of before. If it is lost for good, docs/production.md says what is lost with it, and how to go on")
 
 // sameSecret refuses a secret that differs from that of earlier processes. The first process stores a fingerprint of
-// it.
-func (s *service) sameSecret(ctx context.Context) error {
-	print := hmac.New(sha256.New, s.config.Key())
+// it. Whatever stores something under the secret asks here first: the service could not read what is under another.
+func sameSecret(ctx context.Context, q *db.Queries, secret []byte) error {
+	print := hmac.New(sha256.New, secret)
 	print.Write([]byte("holdfast: which secret this is"))
-	q := db.New(s.pool)
 	if err := q.KeepSecretPrint(ctx, print.Sum(nil)); err != nil {
 		return fmt.Errorf("keep which secret it is: %w", err)
 	}

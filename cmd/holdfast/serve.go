@@ -112,7 +112,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 		}
 	}()
 	s.registry.MustRegister(e.failures, e.doubts(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if err := s.sameSecret(ctx); err != nil {
+	if err := sameSecret(ctx, db.New(pool), e.config.Key()); err != nil {
 		return nil, err
 	}
 	if err := s.dial(); err != nil {

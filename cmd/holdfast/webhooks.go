@@ -27,12 +27,15 @@ type webhooksCommand struct {
 	Remove webhooksRemove `cmd:"" changes:"" help:"Remove one of the operator's webhooks."`
 }
 
-// withWebhooks runs do with the webhooks of this database.
+// withWebhooks runs do with the webhooks of this database, under the secret that the service has.
 func withWebhooks(ctx context.Context, e *environment, do func(*webhook.Webhooks) error) error {
 	if err := checked(e); err != nil {
 		return err
 	}
-	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {
+		if err := sameSecret(ctx, q, e.config.Key()); err != nil {
+			return err
+		}
 		all, err := newWebhooks(e, pool, nil)
 		if err != nil {
 			return err
@@ -42,7 +45,7 @@ func withWebhooks(ctx context.Context, e *environment, do func(*webhook.Webhooks
 }
 
 type webhooksAdd struct {
-	URL    string   `arg:"" help:"The server's URL: https://…"`
+	URL    string   `arg:"" secret:"but host" help:"The server's URL: https://…"`
 	Events []string `help:"The events it is told of, such as action.paid,payout.failed; all if left out."`
 }
 

@@ -48,6 +48,24 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
+// With another secret than the service's a webhook would be stored whose messages it could never sign: all would fail.
+func TestAWebhookIsAddedWithTheServicesSecret(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	secret := func(digits string) []string { return settings(pool, "HOLDFAST_SECRET="+strings.Repeat(digits, 32)) }
+	serve(t, secret("ab")).stop()
+	code, out, said := command(t, secret("cd"), "webhooks", "add", "https://operator.example/hook")
+	if code != exitUsage || out != "" || !strings.Contains(said, "HOLDFAST_SECRET") {
+		t.Errorf("exit code %d, want %d\n%s%s", code, exitUsage, out, said)
+	}
+	if code, out, said := command(t, secret("ab"), "webhooks", "list"); code != exitOK || strings.TrimSpace(out) != "[]" {
+		t.Errorf("exit code %d\n%s%s", code, out, said)
+	}
+	if code, out, said := command(t, secret("ab"), "webhooks", "add", "https://operator.example/hook"); code != exitOK {
+		t.Errorf("exit code %d\n%s%s", code, out, said)
+	}
+}
+
 // Only in development may a webhook be on this machine, and have an address without TLS. It is never the service itself.
 func TestWebhooksThatCannotBe(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,9 @@
 package e2e
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // deafLine lets a test make a page's connection silent: it says nothing more, not even that it has ended. It can also let the page's clock
 // go forward.
@@ -153,4 +156,104 @@ func twoWindows(t *testing.T, w *world) {
 	v.press("Sign out")
 	v.sees("With a key")
 	other.sees("With a key")
+}
+
+// lateAnswer has the first request to buy something wait until the test releases it. Then its connection is lost, or its answer comes. The page
+// tells when it has waited for half a second, after which it asks again.
+const lateAnswer = `{
+	const ask = window.fetch, wait = window.setTimeout
+	window.asked = 0
+	window.fetch = async (to, what) => {
+		if (!String(what?.body).includes('buyCredits') || ++window.asked > 1) return ask(to, what)
+		const lost = await new Promise((go) => (window.release = go))
+		if (lost) throw new TypeError('lost')
+		const answer = new Response(await (await ask(to, what)).text())
+		wait(() => (window.over = true), 100)
+		return answer
+	}
+	window.setTimeout = (then, after, ...more) => wait(() => { then(...more); if (after === 500) window.over = true }, after)
+}`
+
+// anotherPayer signs out while a purchase has no answer yet, and somebody else signs in at the same window: they are neither asked to pay for
+// it nor charged.
+func anotherPayer(t *testing.T, w *world) {
+	for i, lost := range []string{"true", "false"} {
+		v := w.visitor(t)
+		v.inject(lateAnswer)
+		v.signIn(fmt.Sprint("leaving", i))
+		v.open("/wallet")
+		v.press("Buy credits")
+		v.fill("Credits", "70")
+		v.press("Buy")
+		v.await("window.release")
+		other := v.window()
+		other.open("/settings")
+		other.press("Sign out")
+		v.press("Sign in")
+		v.fill("Name", fmt.Sprint("coming", i))
+		v.press("Sign up")
+		v.sees(fmt.Sprint("You are coming", i))
+		v.await("(release(" + lost + "), true)")
+		v.await("window.over && window.asked === 1")
+		v.press("0 credits") // no dialog is in the way
+		v.sees("History")
+		var begun struct {
+			PaidActions struct{ Nodes []struct{ ID string } }
+		}
+		if w.ask(t, v.key(), `{ paidActions { nodes { id } } }`, &begun); len(begun.PaidActions.Nodes) != 0 {
+			t.Errorf("somebody else is to pay: %v", begun.PaidActions.Nodes)
+		}
+	}
+}
+
+// lateRecall has a page learn late what its visitor had begun before it was opened.
+const lateRecall = `{
+	const ask = window.fetch, wait = window.setTimeout
+	let asked = 0
+	window.fetch = async (to, what) => {
+		if (!String(what?.body).includes('paidActions(first: 20)') || ++asked > 1) return ask(to, what)
+		const answer = new Response(await (await ask(to, what)).text())
+		await new Promise((go) => (window.release = go))
+		wait(() => (window.over = true), 100)
+		return answer
+	}
+}`
+
+// anothersPast signs out before the page has learned what waits to be paid: it does not wait for whoever signs in next.
+func anothersPast(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.signIn("indebted")
+	w.ask(t, v.key(), `mutation { createPost(title: "Not paid yet", paymentMethod: OPTIMISTIC) { id } }`, &struct{}{})
+	v.inject(lateRecall)
+	v.open("/wallet")
+	v.await("window.release")
+	other := v.window()
+	other.open("/settings")
+	other.press("Sign out")
+	v.press("Sign in")
+	v.fill("Name", "successor")
+	v.press("Sign up")
+	v.sees("You are successor")
+	v.await("(release(), true)")
+	v.await("window.over")
+	v.press("0 credits")
+	v.sees("History")
+	v.await("!document.querySelector('aside.waiting')")
+}
+
+// nothingLeft signs out while the service has not said what became of a purchase: whoever comes next finds no key.
+func nothingLeft(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.inject(slowAnswer)
+	v.signIn("leaver")
+	key := v.key()
+	v.open("/wallet")
+	v.press("Buy credits")
+	v.fill("Credits", "70")
+	v.press("Buy")
+	v.sees("Busy.")
+	v.open("/settings")
+	v.press("Sign out")
+	v.sees("With a key")
+	v.await("![localStorage, sessionStorage].some((kept) => JSON.stringify({ ...kept }).includes(" + quoted(key) + "))")
 }

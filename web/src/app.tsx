@@ -110,7 +110,9 @@ function Toast() {
 // recall finds what was begun before this page was opened and is not paid yet.
 async function recall() {
   const query = `{ paidActions(first: 20) { nodes { ...Action } } } ${actionFragment}`
-  const begun = key.get() ? (await ask<{ paidActions: { nodes: Action[] } }>(query)).paidActions.nodes : await anonymousActions()
+  const as = key.get()
+  const begun = as ? (await ask<{ paidActions: { nodes: Action[] } }>(query)).paidActions.nodes : await anonymousActions()
+  if (key.get() !== as) return // somebody else's page by now
   for (const a of begun) {
     if (['PENDING', 'PENDING_HELD'].includes(a.state) && a.invoice) resume(a, nameOf(a.kind), false)
   }

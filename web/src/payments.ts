@@ -86,16 +86,21 @@ export class Payment {
     )
   }
 
+  // What somebody has asked for is neither asked for again nor shown once they have signed out: whoever signs in next would
+  // pay for it.
   private async ask(query: string, variables: object, known: () => void = () => {}) {
     if (this.asking) return // a double tap
     this.asking = true
     this.trouble = null
     tell()
+    const as = key.get()
     try {
-      for (let tries = 1; ; tries++) {
+      for (let tries = 1; key.get() === as; tries++) {
         try {
           const { action } = await ask<{ action: Action }>(query, variables)
           known()
+          if (action.secret) keepSecret(action.id, action.secret)
+          if (key.get() !== as) return
           this.take(action)
           break
         } catch (error) {
@@ -106,6 +111,7 @@ export class Payment {
         }
       }
     } catch (error) {
+      if (key.get() !== as) return
       this.trouble = error as Refusal
       // Where nothing was begun, there is only the reason to show. An attempt that was begun may have gone on
       // meanwhile.
@@ -122,7 +128,6 @@ export class Payment {
     if (first) underway.get().filter((p) => p !== this && p.action?.id === action.id).forEach(drop)
     const before = this.action
     this.action = action
-    if (action.secret) keepSecret(action.id, action.secret)
     if (first) this.intent.begun?.(action)
     if (action.state === 'PAID' && before?.state !== 'PAID') this.intent.paid?.(action)
     if (over(action)) {
@@ -199,6 +204,7 @@ export async function pay(intent: Intent): Promise<void> {
   underway.set([...underway.get(), payment])
   await payment.begin()
   latest.until = Date.now() + doubleTap
+  if (!underway.get().includes(payment)) return // its payer has signed out
   if (payment.action?.state === 'PAID') {
     said.set({ text: `${intent.what}: paid from your ${payment.action.paymentMethod === 'FEE_CREDIT' ? 'credits' : 'sats'}.` })
     drop(payment)
@@ -244,8 +250,21 @@ export function usePendingSats(item: string): number {
 
 const wholeSats = (msat: string) => Math.ceil(Number(msat) / 1000)
 
+// What is asked for ends with the API key of whoever asks.
+const asked = 'holdfast.asked:'
+
+// Who has signed out, here or in another window, leaves no key behind. What was asked for without one stays.
+function forgetOthers(mine: string | null) {
+  const ours = [mine, null].map((of) => `,${JSON.stringify(of)}]`)
+  for (const name of Object.keys(sessionStorage)) {
+    if (name.startsWith(asked) && !ours.some((end) => name.endsWith(end))) sessionStorage.removeItem(name)
+  }
+}
+forgetOthers(key.get()) // a window that was closed meanwhile may have been opened again
+key.listen(forgetOthers)
+
 function keyFor(request: string) {
-  const place = 'holdfast.asked:' + request
+  const place = asked + request
   let key = sessionStorage.getItem(place)
   if (!key) {
     key = Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')

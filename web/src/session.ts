@@ -8,9 +8,11 @@ type Me = { user: { id: string; name: string }; creditsMsat: string; satsMsat: s
 export const me = new Store<Me | null>(null)
 
 export async function refresh() {
-  if (!key.get()) return me.set(null)
+  const as = key.get()
+  if (!as) return me.set(null)
   try {
-    me.set((await ask<{ me: Me | null }>('{ me { user { id name } creditsMsat satsMsat unseenNotifications } }')).me)
+    const answer = await ask<{ me: Me | null }>('{ me { user { id name } creditsMsat satsMsat unseenNotifications } }')
+    if (key.get() === as) me.set(answer.me)
   } catch {
     // No message here: the next request will show one.
   }
