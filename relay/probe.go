@@ -52,7 +52,8 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	limited, cancel := context.WithTimeout(ctx, r.Settings.ProbeTimeout)
 	defer cancel()
 	route, err := node.EstimateRoute(limited, request)
-	if errors.Is(err, paidaction.ErrProbeOpen) || limited.Err() != nil {
+	back := err == nil || errors.Is(err, paidaction.ErrNoRoute) || errors.Is(err, paidaction.ErrBolt11)
+	if errors.Is(err, paidaction.ErrProbeOpen) || !back && limited.Err() != nil {
 		if hangErr := db.New(r.Pool).HangProbe(ctx, db.HangProbeParams{ID: id, Until: until}); hangErr != nil {
 			r.Log.WarnContext(ctx, "that a probe hangs could not be noted", "receiver", receiver, "error", hangErr)
 		}
@@ -63,7 +64,7 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	if asked.Err() != nil {
 		return paidaction.Route{}, context.Cause(asked)
 	}
-	if err != nil && !errors.Is(err, paidaction.ErrNoRoute) && !errors.Is(err, paidaction.ErrBolt11) {
+	if !back {
 		err = errAway(err)
 	}
 	return route, err
