@@ -17,8 +17,8 @@ import (
 // towards what is under way to them, for as long as they can hold it.
 
 // A probe that does not come back is assumed to lock our money for probeLocks, by when its HTLC has expired; or longer,
-// if the receiver's invoice asks for more blocks. While it is out it is noted for noteSlack longer than it may take, and
-// no longer: a process that dies meanwhile must not bar the receiver's wallets for a day.
+// if the receiver's invoice asks for more blocks. While it is out it is noted for noteSlack longer than it may take,
+// and no longer: a process that dies meanwhile must not bar the receiver's wallets for a day.
 const (
 	probeLocks = 24 * time.Hour
 	aBlock     = 10 * time.Minute
