@@ -127,8 +127,9 @@ func (e *Engine) performAndClaim(ctx context.Context, pg *db.Transaction, def De
 // asking returns the answer to what was asked in a transaction (db.Transaction.NextActions).
 type asking[T any] func(context.Context) ([]T, error)
 
-// probesAreOut is longer than a probe is noted for while it is out (relay/probe.go). One that is noted for longer hangs,
-// and counts among the payments. Otherwise whoever asks for invoices, and pays none, could have others' payments refused.
+// probesAreOut is longer than a probe is noted for while it is out (relay/probe.go). One that is noted for longer
+// hangs, and counts among the payments. Otherwise whoever asks for invoices, and pays none, could have others' payments
+// refused.
 const probesAreOut = time.Minute
 
 // askForwards locks the receivers of these actions, whose rows are locked before, and asks what claimForwards needs.

@@ -17,8 +17,8 @@ import (
 // towards what is under way to them, for as long as they can hold it.
 
 // A probe that does not come back is assumed to lock our money for probeLocks, by when its HTLC has expired; or longer,
-// if the receiver's invoice asks for more blocks. While it is out it is noted for noteSlack longer than it may take, and
-// no longer: a process that dies meanwhile must not bar the receiver's wallets for a day.
+// if the receiver's invoice asks for more blocks. While it is out it is noted for noteSlack longer than it may take,
+// and no longer: a process that dies meanwhile must not bar the receiver's wallets for a day.
 const (
 	probeLocks = 24 * time.Hour
 	aBlock     = 10 * time.Minute
@@ -52,7 +52,8 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	limited, cancel := context.WithTimeout(ctx, r.Settings.ProbeTimeout)
 	defer cancel()
 	route, err := node.EstimateRoute(limited, request)
-	if errors.Is(err, paidaction.ErrProbeOpen) || limited.Err() != nil {
+	back := err == nil || errors.Is(err, paidaction.ErrNoRoute) || errors.Is(err, paidaction.ErrBolt11)
+	if errors.Is(err, paidaction.ErrProbeOpen) || !back && limited.Err() != nil {
 		if hangErr := db.New(r.Pool).HangProbe(ctx, db.HangProbeParams{ID: id, Until: until}); hangErr != nil {
 			r.Log.WarnContext(ctx, "that a probe hangs could not be noted", "receiver", receiver, "error", hangErr)
 		}
@@ -63,7 +64,7 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	if asked.Err() != nil {
 		return paidaction.Route{}, context.Cause(asked)
 	}
-	if err != nil && !errors.Is(err, paidaction.ErrNoRoute) && !errors.Is(err, paidaction.ErrBolt11) {
+	if !back {
 		err = errAway(err)
 	}
 	return route, err

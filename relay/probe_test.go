@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,6 +180,44 @@ func TestASlowProbeThatHasComeBackIsCountedNoMore(t *testing.T) {
 	if m := b.asks(); m != paidaction.P2P {
 		t.Errorf("paid by %s, though they have come back", m)
 	}
+}
+
+// A probe that comes back in the very moment in which nobody waits for it any more has come back.
+func TestAProbeThatComesBackInTheLastMomentIsBack(t *testing.T) {
+	b := setup(t)
+	for name, err := range map[string]error{"with a route": nil, "without one": paidaction.ErrNoRoute} {
+		r := b.NewRelay(func(c *relay.Config) {
+			c.Nodes, c.Settings.ProbeTimeout = lastMoment{c.Nodes, err}, 10*time.Millisecond
+		})
+		if _, wrapped := r.Wrap(b.Ctx, b.wrapping()); (wrapped == nil) != (err == nil) {
+			t.Errorf("%s: %v", name, wrapped)
+		}
+		if n := b.Count(`SELECT count(*) FROM route_probe`); n != 0 {
+			t.Errorf("%s: %d probes are noted", name, n)
+		}
+	}
+}
+
+// lastMoment are nodes that answer just when the time for a probe is over.
+type lastMoment struct {
+	relay.Nodes
+	err error
+}
+
+func (n lastMoment) Sender(name string) (paidaction.SendingNode, error) {
+	node, err := n.Nodes.Sender(name)
+	return lastMomentNode{node, n.err}, err
+}
+
+type lastMomentNode struct {
+	paidaction.SendingNode
+	err error
+}
+
+func (n lastMomentNode) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (paidaction.Route, error) {
+	route, err := n.SendingNode.EstimateRoute(ctx, r)
+	<-ctx.Done()
+	return route, cmp.Or(err, n.err)
 }
 
 // openNodes are nodes whose probes come back when back says so, long after whoever asked.
