@@ -497,8 +497,8 @@ func TestImpossibleUploadSettings(t *testing.T) {
 	}
 }
 
-// Whoever names files again while the post that carried them fails, or is paid, waits for them in the same order, whatever
-// the order is in which they are stored.
+// Whoever names files again while the post that carried them fails, or is paid, waits for them in the same order,
+// whatever the order is in which they are stored.
 func TestFilesOfAPostAreLockedInOneOrder(t *testing.T) {
 	t.Parallel()
 	for _, paid := range []bool{false, true} {
@@ -509,7 +509,8 @@ func TestFilesOfAPostAreLockedInOneOrder(t *testing.T) {
 			first, last = last, first
 		}
 		pa := create(w, user, community.ItemCreateArgs{Title: "carries", Uploads: []int64{first.ID, last.ID}})
-		mustExec(w, `UPDATE upload SET created_at = created_at - interval '1 second' WHERE id = $1`, first.ID) // now the other comes first in the indexes
+		// Now the other one comes first in the indexes.
+		mustExec(w, `UPDATE upload SET created_at = created_at - interval '1 second' WHERE id = $1`, first.ID)
 		tx, err := w.Pool.Begin(w.Ctx)
 		if err != nil {
 			t.Fatal(err)
