@@ -2,6 +2,7 @@ package community_test
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -493,5 +494,53 @@ func TestImpossibleUploadSettings(t *testing.T) {
 	}
 	if err := community.DefaultSettings().Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Whoever names files again while the post that carried them fails, or is paid, waits for them in the same order,
+// whatever the order is in which they are stored.
+func TestFilesOfAPostAreLockedInOneOrder(t *testing.T) {
+	t.Parallel()
+	for _, paid := range []bool{false, true} {
+		w := enginetest.New(t, paidaction.Settings{})
+		user := w.User("user", 0, 0)
+		first, last := send(w, user), send(w, user)
+		if first.ID > last.ID {
+			first, last = last, first
+		}
+		pa := create(w, user, community.ItemCreateArgs{Title: "carries", Uploads: []int64{first.ID, last.ID}})
+		// Now the other one comes first in the indexes.
+		mustExec(w, `UPDATE upload SET created_at = created_at - interval '1 second' WHERE id = $1`, first.ID)
+		tx, err := w.Pool.Begin(w.Ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := func(id int64) error {
+			_, err := db.New(tx).LockUploads(w.Ctx, db.LockUploadsParams{Ids: []int64{id}, OwnerID: &user})
+			return err
+		}
+		if err := name(first.ID); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			if paid {
+				err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{})
+				if err == nil {
+					_, err = w.Engine.Drive(w.Ctx, pa.ID)
+				}
+				done <- err
+				return
+			}
+			_, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(user), pa.ID)
+			done <- err
+		}()
+		w.AwaitBlocked(1)
+		if err := errors.Join(name(last.ID), tx.Commit(w.Ctx), <-done); err != nil {
+			t.Errorf("paid %t: %v", paid, err)
+		}
+		if w.Faults.Conflicts != 0 {
+			t.Errorf("paid %t: %d conflicts", paid, w.Faults.Conflicts)
+		}
 	}
 }

@@ -227,8 +227,8 @@ func TestAKeyIsRevokedOnceNothingIsWrittenWithIt(t *testing.T) {
 	}
 }
 
-// Whoever revokes a key waits for what is being tried again. That waits for its payer, whom somebody holds who is about to
-// ask for that key. With the key in hand none of them would go on, and the key would stay good.
+// Whoever revokes a key waits for what is being tried again. That waits for its payer, whom somebody holds who is about
+// to ask for that key. With the key in hand none of them would go on, and the key would stay good.
 func TestWhoeverRevokesAKeyHoldsUpNobodyWhomTheyWaitFor(t *testing.T) {
 	t.Parallel()
 	a := serve(t)

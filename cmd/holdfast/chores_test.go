@@ -208,8 +208,8 @@ func TestAllUnclaimedFilesAreDeleted(t *testing.T) {
 	}
 }
 
-// A post that carried a file may have been paid, and the database restored to before that: the post is found at the node,
-// and could not be made without the file. So files stay until somebody has looked.
+// A post that carried a file may have been paid, and the database restored to before that: its payment is found at the
+// node, and the post could not be made without the file. So files stay until somebody has looked.
 func TestNoFileIsDeletedWhileTheDatabaseIsInDoubt(t *testing.T) {
 	t.Parallel()
 	s := withUnclaimedFiles(t)

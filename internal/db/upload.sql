@@ -32,10 +32,14 @@ SELECT * FROM upload WHERE id = ANY(@ids::bigint[]) AND owner_id IS NOT DISTINCT
 UPDATE upload SET item_id = @item_id, action_id = @action_id WHERE id = ANY(@ids::bigint[]) AND item_id IS NULL;
 
 -- name: ShowUploads :exec
-UPDATE upload SET paid_at = @at WHERE action_id = @action_id AND paid_at IS NULL;
+-- Locked in the order of LockUploads: their owner may be naming them once more.
+UPDATE upload SET paid_at = @at WHERE id = ANY (ARRAY(
+    SELECT u.id FROM upload AS u WHERE u.action_id = @action_id AND u.paid_at IS NULL ORDER BY u.id FOR NO KEY UPDATE));
 
 -- name: ReleaseUploads :exec
-UPDATE upload SET item_id = NULL, action_id = NULL, unclaimed_at = @at WHERE action_id = @action_id AND paid_at IS NULL;
+-- As ShowUploads.
+UPDATE upload SET item_id = NULL, action_id = NULL, unclaimed_at = @at WHERE id = ANY (ARRAY(
+    SELECT u.id FROM upload AS u WHERE u.action_id = @action_id AND u.paid_at IS NULL ORDER BY u.id FOR NO KEY UPDATE));
 
 -- name: CountUploadsOfItem :one
 SELECT count(*) FROM upload WHERE item_id = $1;

@@ -154,7 +154,8 @@ func (q *Queries) LockUploads(ctx context.Context, arg LockUploadsParams) ([]Upl
 }
 
 const releaseUploads = `-- name: ReleaseUploads :exec
-UPDATE upload SET item_id = NULL, action_id = NULL, unclaimed_at = $1 WHERE action_id = $2 AND paid_at IS NULL
+UPDATE upload SET item_id = NULL, action_id = NULL, unclaimed_at = $1 WHERE id = ANY (ARRAY(
+    SELECT u.id FROM upload AS u WHERE u.action_id = $2 AND u.paid_at IS NULL ORDER BY u.id FOR NO KEY UPDATE))
 `
 
 type ReleaseUploadsParams struct {
@@ -162,13 +163,15 @@ type ReleaseUploadsParams struct {
 	ActionID *int64
 }
 
+// As ShowUploads.
 func (q *Queries) ReleaseUploads(ctx context.Context, arg ReleaseUploadsParams) error {
 	_, err := q.db.Exec(ctx, releaseUploads, arg.At, arg.ActionID)
 	return err
 }
 
 const showUploads = `-- name: ShowUploads :exec
-UPDATE upload SET paid_at = $1 WHERE action_id = $2 AND paid_at IS NULL
+UPDATE upload SET paid_at = $1 WHERE id = ANY (ARRAY(
+    SELECT u.id FROM upload AS u WHERE u.action_id = $2 AND u.paid_at IS NULL ORDER BY u.id FOR NO KEY UPDATE))
 `
 
 type ShowUploadsParams struct {
@@ -176,6 +179,7 @@ type ShowUploadsParams struct {
 	ActionID *int64
 }
 
+// Locked in the order of LockUploads: their owner may be naming them once more.
 func (q *Queries) ShowUploads(ctx context.Context, arg ShowUploadsParams) error {
 	_, err := q.db.Exec(ctx, showUploads, arg.At, arg.ActionID)
 	return err
