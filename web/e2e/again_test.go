@@ -158,8 +158,8 @@ func twoWindows(t *testing.T, w *world) {
 	other.sees("With a key")
 }
 
-// lateAnswer has the first request to buy something wait until the test releases it. Then its connection is lost, or its answer comes. The page
-// tells when it has waited for half a second, after which it asks again.
+// lateAnswer has the first request to buy something wait until the test releases it. Then its connection is lost, or its
+// answer comes. The page tells when it has waited for half a second, after which it asks again.
 const lateAnswer = `{
 	const ask = window.fetch, wait = window.setTimeout
 	window.asked = 0
@@ -174,8 +174,8 @@ const lateAnswer = `{
 	window.setTimeout = (then, after, ...more) => wait(() => { then(...more); if (after === 500) window.over = true }, after)
 }`
 
-// anotherPayer signs out while a purchase has no answer yet, and somebody else signs in at the same window: they are neither asked to pay for
-// it nor charged.
+// anotherPayer signs out while a purchase has no answer yet, and somebody else signs in at the same window: they are
+// neither asked to pay for it nor charged.
 func anotherPayer(t *testing.T, w *world) {
 	for i, lost := range []string{"true", "false"} {
 		v := w.visitor(t)

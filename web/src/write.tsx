@@ -6,9 +6,9 @@ import { useQuery } from './query'
 import { go, useTitle } from './router'
 
 // usePrice returns the present price of writing: in words, and as the most that the payer agrees to, since a territory's
-// founder can raise its price at any moment. Until that is known nothing may be asked for, except by whoever has to sign in
-// anew: the answer says so, and charges nobody. The price also rises with what one has written lately, so it is asked for
-// again while one types.
+// founder can raise its price at any moment. Until that is known nothing may be asked for, except by whoever has to sign
+// in anew: the answer says so, and charges nobody. The price also rises with what one has written lately, so it is asked
+// for again while one types.
 function usePrice(variables: { parent?: string; territory?: string; boost?: number }, text: string): { said: string; most: number | null; may: boolean } {
   const [settled, setSettled] = useState(text)
   useEffect(() => {
