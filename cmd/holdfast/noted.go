@@ -67,8 +67,8 @@ func texts(v *kong.Value) []string {
 	return all
 }
 
-// hostOf is the beginning of an address, up to its host and without a user; empty if it has none. What follows the host is
-// often what opens the door there.
+// hostOf is the beginning of an address, up to its host and without a user; empty if it has none. What follows the
+// host is often what opens the door there.
 func hostOf(address string) string {
 	at, err := url.Parse(address)
 	if err != nil || at.Host == "" {

@@ -158,8 +158,8 @@ func twoWindows(t *testing.T, w *world) {
 	other.sees("With a key")
 }
 
-// lateAnswer has the first request to buy something wait until the test releases it. Then its connection is lost, or its answer comes. The page
-// tells when it has waited for half a second, after which it asks again.
+// lateAnswer has the first request to buy something wait until the test releases it. Then its connection is lost, or its
+// answer comes. The page tells when it has waited for half a second, after which it asks again.
 const lateAnswer = `{
 	const ask = window.fetch, wait = window.setTimeout
 	window.asked = 0
@@ -174,8 +174,8 @@ const lateAnswer = `{
 	window.setTimeout = (then, after, ...more) => wait(() => { then(...more); if (after === 500) window.over = true }, after)
 }`
 
-// anotherPayer signs out while a purchase has no answer yet, and somebody else signs in at the same window: they are neither asked to pay for
-// it nor charged.
+// anotherPayer signs out while a purchase has no answer yet, and somebody else signs in at the same window: they are
+// neither asked to pay for it nor charged.
 func anotherPayer(t *testing.T, w *world) {
 	for i, lost := range []string{"true", "false"} {
 		v := w.visitor(t)
@@ -206,6 +206,32 @@ func anotherPayer(t *testing.T, w *world) {
 	}
 }
 
+// unpriced has the service not tell yet what writing costs.
+const unpriced = `{
+	const ask = window.fetch
+	window.fetch = async (to, what) => {
+		if (String(what?.body).includes('itemPriceMsat')) await (window.told ??= new Promise((go) => (window.tell = go)))
+		return ask(to, what)
+	}
+}`
+
+// priceFirst writes before the price has come: nobody agrees to a price that they have not seen, which can be any.
+func priceFirst(t *testing.T, w *world) {
+	item := w.give(t, w.signUp(t, "asking"), `createPost(title: "To be answered", paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	v.inject(unpriced)
+	v.signIn("quick")
+	for page, form := range map[string][2]string{"/post": {"Title", "Post"}, "/items/" + item: {"Your comment", "Comment"}} {
+		v.open(page)
+		v.fill(form[0], "Written in a hurry")
+		v.await("window.tell && !button('" + form[1] + "')")
+		v.await("(tell(), true)")
+		v.sees("Price now: 1 sat")
+		v.press(form[1])
+		v.await("state() === 'PENDING'")
+	}
+}
+
 // lateRecall has a page learn late what its visitor had begun before it was opened.
 const lateRecall = `{
 	const ask = window.fetch, wait = window.setTimeout
@@ -221,13 +247,16 @@ const lateRecall = `{
 
 // anothersPast signs out before the page has learned what waits to be paid: it does not wait for whoever signs in next.
 func anothersPast(t *testing.T, w *world) {
+	key := w.signUp(t, "indebted")
+	w.ask(t, key, `mutation { createPost(title: "Not paid yet", paymentMethod: OPTIMISTIC) { id } }`, &struct{}{})
 	v := w.visitor(t)
-	v.signIn("indebted")
-	w.ask(t, v.key(), `mutation { createPost(title: "Not paid yet", paymentMethod: OPTIMISTIC) { id } }`, &struct{}{})
 	v.inject(lateRecall)
+	v.open("/settings")
+	v.await("(localStorage.setItem('holdfast.key', " + quoted(key) + "), true)")
 	v.open("/wallet")
 	v.await("window.release")
 	other := v.window()
+	other.allowed = "WebSocket is closed before" // it begins to follow the payment, and is signed out at once
 	other.open("/settings")
 	other.press("Sign out")
 	v.press("Sign in")

@@ -86,8 +86,8 @@ export class Payment {
     )
   }
 
-  // What somebody has asked for is neither asked for again nor shown once they have signed out: whoever signs in next would
-  // pay for it.
+  // What somebody has asked for is neither asked for again nor shown once they have signed out: whoever signs in next
+  // would pay for it.
   private async ask(query: string, variables: object, known: () => void = () => {}) {
     if (this.asking) return // a double tap
     this.asking = true

@@ -6,9 +6,10 @@ import { useQuery } from './query'
 import { go, useTitle } from './router'
 
 // usePrice returns the present price of writing: in words, and as the most that the payer agrees to, since a territory's
-// founder can raise its price at any moment. The price also rises with what one has written lately, so it is asked for
-// again while one types.
-function usePrice(variables: { parent?: string; territory?: string; boost?: number }, text: string): { said: string; most: number | null } {
+// founder can raise its price at any moment. Until that is known nothing may be asked for, except by whoever has to sign
+// in anew: the answer says so, and charges nobody. The price also rises with what one has written lately, so it is asked
+// for again while one types.
+function usePrice(variables: { parent?: string; territory?: string; boost?: number }, text: string): { said: string; most: number | null; may: boolean } {
   const [settled, setSettled] = useState(text)
   useEffect(() => {
     const timer = setTimeout(() => setSettled(text), 600)
@@ -22,8 +23,8 @@ function usePrice(variables: { parent?: string; territory?: string; boost?: numb
   useEffect(() => {
     if (settled) again()
   }, [settled])
-  if (error || !data) return { said: error ? error.message : '…', most: null }
-  return { said: sats(data.price), most: Math.ceil(Number(data.price) / 1000) }
+  if (error || !data) return { said: error ? error.message : '…', most: null, may: error?.code === 'UNAUTHENTICATED' }
+  return { said: sats(data.price), most: Math.ceil(Number(data.price) / 1000), may: true }
 }
 
 function Price({ price, territory }: { price: string; territory?: string }) {
@@ -79,7 +80,7 @@ export function PostPage() {
           <label>Boost in sats <small>(optional)</small><input type="number" min={0} value={boost || ''} onInput={(e) => setBoost(Number(e.currentTarget.value))} /></label>
         </div>
         <Price price={price.said} territory={territory} />
-        <button class="primary">Post</button>
+        <button class="primary" disabled={!price.may}>Post</button>
       </form>
     </>
   )
@@ -108,7 +109,7 @@ export function CommentForm({ parent, done, focus }: { parent: string; done?: ()
       <label>Your comment<textarea required rows={3} maxLength={40_000} autofocus={focus} value={body} onInput={(e) => setBody(e.currentTarget.value)} /></label>
       <div class="side">
         <Price price={price.said} />
-        <button class="primary">Comment</button>
+        <button class="primary" disabled={!price.may}>Comment</button>
       </div>
     </form>
   )
