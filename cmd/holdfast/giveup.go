@@ -39,7 +39,7 @@ func (c actionsGiveUp) Run(ctx context.Context, e *environment) error {
 		ids := c.IDs
 		if c.Node != "" {
 			if _, err := s.nodes.Node(c.Node); err != nil {
-				return err
+				return fmt.Errorf("node %q is not configured: name one of HOLDFAST_NODES", c.Node)
 			}
 			if ids, err = openAt(ctx, q, c.Node); err != nil {
 				return err
