@@ -54,16 +54,18 @@ func (e *Engine) finish(ctx context.Context, q *db.Queries, pg *db.Transaction, 
 			return err
 		}
 	}
+	if step.Effect == BookLoss && step.Flow != FlowOutgoing {
+		// The payer's payment was lost, and what was done for it stays: the receiver and others get theirs from us (spec
+		// 01 §1.8, 3).
+		tx.source, found.received = ledger.LossSats, tx.Cost
+	}
 	switch {
 	case step.Flow == FlowWrapped:
-		return e.bookForward(ctx, q, pg, def, tx, row, step, found)
+		return e.bookForward(ctx, q, pg, def, tx, row, found)
 	case step.Flow == FlowOutgoing:
 		return e.bookPayout(ctx, q, pg, def, tx, row, step, found)
 	case step.When == PaidInside:
 		return e.bookInside(ctx, q, pg, def, tx, row)
-	case step.Effect == BookLoss:
-		// It was done before its payment was taken, and stays: recipients get theirs from us (spec 01 §1.8, 3).
-		tx.source, found.received = ledger.LossSats, tx.Cost
 	}
 	return e.book(ctx, q, pg, def, tx, row.Args, row.Result, found.received)
 }

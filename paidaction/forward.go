@@ -321,13 +321,8 @@ func completeForwards(pg *db.Transaction, now time.Time, forwards ...forwarded) 
 	}
 }
 
-// bookForward makes a wrapped action count: our node has paid the receiver. If the payer's payment was lost, we bear
-// the whole loss: the receiver and others keep what they have earned.
-func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg *db.Transaction, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
-	received := found.received
-	if step.Effect == BookLoss {
-		tx.source, received = ledger.LossSats, tx.Cost
-	}
+// bookForward makes a wrapped action count: our node has paid the receiver.
+func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg *db.Transaction, def Definition, tx *Tx, row db.PaidAction, found finding) error {
 	forward := forwarded{tx, found.outcome}
 	spent := completeForwards(pg, tx.Now, forward)
 	if err := setAside(ctx, pg.GetInners([]int64{tx.Action}), forward); err != nil {
@@ -336,7 +331,7 @@ func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg *db.Transact
 	if err := spent(ctx); err != nil {
 		return err
 	}
-	return e.book(ctx, q, pg, def, tx, row.Args, row.Result, received)
+	return e.book(ctx, q, pg, def, tx, row.Args, row.Result, found.received)
 }
 
 // finishForward books the routing fee of a forward that was PAID before all its parts were final.
