@@ -127,17 +127,12 @@ func (e *Engine) performAndClaim(ctx context.Context, pg *db.Transaction, def De
 // asking returns the answer to what was asked in a transaction (db.Transaction.NextActions).
 type asking[T any] func(context.Context) ([]T, error)
 
-// probesAreOut is longer than a probe is noted for while it is out (relay/probe.go). One that is noted for longer
-// hangs, and counts among the payments. Otherwise whoever asks for invoices, and pays none, could have others' payments
-// refused.
-const probesAreOut = time.Minute
-
 // askForwards locks the receivers of these actions, whose rows are locked before, and asks what claimForwards needs.
 func askForwards(ctx context.Context, q *db.Queries, pg *db.Transaction, now time.Time, actions ...int64) (asking[db.ForwardsToClaimRow], error) {
 	if err := q.LockReceivers(ctx, actions); err != nil {
 		return nil, fmt.Errorf("lock the receivers: %w", err)
 	}
-	return pg.ForwardsToClaim(db.ForwardsToClaimParams{ActionIds: actions, Hanging: now.Add(probesAreOut)}), nil
+	return pg.ForwardsToClaim(db.ForwardsToClaimParams{ActionIds: actions, At: now}), nil
 }
 
 // claimForwards puts the payments to the receivers of these actions into the pipeline, now that their payers' are held.

@@ -17,12 +17,12 @@ import (
 // towards what is under way to them, for as long as they can hold it.
 
 // A probe that does not come back is assumed to lock our money for probeLocks, by when its HTLC has expired; or longer,
-// if the receiver's invoice asks for more blocks. While it is out it is noted for noteSlack longer than it may take,
-// and no longer: a process that dies meanwhile must not bar the receiver's wallets for a day.
+// if the receiver's invoice asks for more blocks. It is noted so from the beginning: the process may die before it knows
+// more. Among the payments it counts once it should have come back (hangs_at): if it did at once, whoever asks for
+// invoices, and pays none, could have what others pay refused.
 const (
 	probeLocks = 24 * time.Hour
 	aBlock     = 10 * time.Minute
-	noteSlack  = 10 * time.Second
 )
 
 // errProbing says that too many probes to one receiver are out.
@@ -44,7 +44,6 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	// Whoever asked may hang up, but the probe is out. If nobody saw it come back, three payers who hang up would bar
 	// the receiver's wallets for a day.
 	ctx = context.WithoutCancel(ctx)
-	until := r.now().Add(max(probeLocks, time.Duration(inner.Locks())*aBlock)) // bounded by a rule (LOCKS_TOO_LONG)
 	id, err := r.beginProbe(ctx, receiver, inner)
 	if err != nil {
 		return paidaction.Route{}, err
@@ -54,9 +53,6 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	route, err := node.EstimateRoute(limited, request)
 	back := err == nil || errors.Is(err, paidaction.ErrNoRoute) || errors.Is(err, paidaction.ErrBolt11)
 	if errors.Is(err, paidaction.ErrProbeOpen) || !back && limited.Err() != nil {
-		if hangErr := db.New(r.Pool).HangProbe(ctx, db.HangProbeParams{ID: id, Until: until}); hangErr != nil {
-			r.Log.WarnContext(ctx, "that a probe hangs could not be noted", "receiver", receiver, "error", hangErr)
-		}
 		r.awaitProbe(ctx, receiver, id, err)
 		return route, fmt.Errorf("%w: %w", errProbing, err)
 	}
@@ -109,7 +105,7 @@ func (r *Relay) placeToProbe(ctx context.Context, receiver int64) (give func(), 
 // beginProbe counts the open probes under the lock of the receiver's row, so that many at once cannot exceed the bound.
 func (r *Relay) beginProbe(ctx context.Context, receiver int64, inner paidaction.Bolt11) (id int64, err error) {
 	now := r.now()
-	until := now.Add(r.Settings.ProbeTimeout + noteSlack)
+	until := now.Add(max(probeLocks, time.Duration(inner.Locks())*aBlock)) // bounded by a rule (LOCKS_TOO_LONG)
 	err = r.inTx(ctx, func(q *db.Queries) error {
 		if _, err := q.LockUser(ctx, receiver); err != nil {
 			return fmt.Errorf("lock the receiver: %w", err)
@@ -121,7 +117,8 @@ func (r *Relay) beginProbe(ctx context.Context, receiver int64, inner paidaction
 		if open >= r.Settings.MaxProbes {
 			return errProbing
 		}
-		id, err = q.BeginProbe(ctx, db.BeginProbeParams{ReceiverID: receiver, AmountMsat: int64(inner.Amount), Until: until})
+		id, err = q.BeginProbe(ctx, db.BeginProbeParams{ReceiverID: receiver, AmountMsat: int64(inner.Amount),
+			HangsAt: now.Add(r.Settings.ProbeTimeout), Until: until})
 		return err
 	})
 	return id, err

@@ -296,7 +296,7 @@ func TestAProbeIsNotForgottenTooSoon(t *testing.T) {
 	b := setup(t)
 	now := b.Clock.Now()
 	for _, until := range []time.Time{now.Add(time.Hour), now.Add(-59 * time.Minute), now.Add(-61 * time.Minute)} {
-		if _, err := b.Pool.Exec(b.Ctx, `INSERT INTO route_probe (receiver_id, amount_msat, until) VALUES ($1, 1, $2)`, b.author, until); err != nil {
+		if _, err := b.Pool.Exec(b.Ctx, `INSERT INTO route_probe (receiver_id, amount_msat, hangs_at, until) VALUES ($1, 1, $2, $2)`, b.author, until); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -321,6 +321,7 @@ func TestHangingProbesCountAmongWhatIsUnderWay(t *testing.T) {
 	if err := b.Node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {
 		t.Fatal(err)
 	}
+	b.Clock.Advance(5 * time.Second) // by now they should have come back
 	for b.Advance(pa.ID) == paidaction.Moved {
 	}
 	if failed := b.WantState(pa.ID, paidaction.Failed); failed.Failure.Code != paidaction.CodeReceiverBusy {
@@ -351,8 +352,8 @@ func TestProbesThatAreOutRefuseNoPayment(t *testing.T) {
 	for range 3 {
 		<-slow.out
 	}
-	if n := b.Count(`SELECT count(*) FROM route_probe WHERE until > $1`, b.Clock.Now().Add(time.Minute)); n != 0 {
-		t.Errorf("%d probes would count for long if the process died now", n)
+	if n := b.Count(`SELECT count(*) FROM route_probe WHERE until > $1`, b.Clock.Now().Add(23*time.Hour)); n != 3 {
+		t.Errorf("%d probes would count if the process died now", n)
 	}
 	b.pay(pa)
 	b.Run(b.Relay)

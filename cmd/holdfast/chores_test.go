@@ -126,8 +126,8 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 		INSERT INTO receiver_wallet (user_id, kind, label, priority, settings, created_at, changed_at)
 			SELECT 1, 'LNBITS', '', g, '', now(), now() FROM generate_series(1, 2) AS g;
 		INSERT INTO wallet_failure (genesis_id, wallet_id, failures) SELECT a.id, w.id, 1 FROM paid_action a, receiver_wallet w;
-		INSERT INTO route_probe (receiver_id, amount_msat, until)
-			SELECT 1, 1, now() + minutes * interval '1 minute' FROM unnest(ARRAY[-120, -61, -50, 60]) AS minutes`); err != nil {
+		INSERT INTO route_probe (receiver_id, amount_msat, hangs_at, until)
+			SELECT 1, 1, now(), now() + minutes * interval '1 minute' FROM unnest(ARRAY[-120, -61, -50, 60]) AS minutes`); err != nil {
 		t.Fatal(err)
 	}
 	s := serve(t, settings(pool))

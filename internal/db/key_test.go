@@ -122,7 +122,7 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 			"inner_invoice_pkey"},
 		"LockReceivers": {func() error { return q.LockReceivers(ctx, []int64{1}) }, "inner_invoice_pkey"},
 		"ForwardsToClaim": {func() error {
-			_, err := q.ForwardsToClaim(ctx, db.ForwardsToClaimParams{ActionIds: []int64{1}, Hanging: now})
+			_, err := q.ForwardsToClaim(ctx, db.ForwardsToClaimParams{ActionIds: []int64{1}, At: now})
 			return err
 		}, "relay_payment_receiver"},
 		"ClaimRelay": {func() error {

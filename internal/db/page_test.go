@@ -106,7 +106,7 @@ func TestWhatIsOldIsFoundByAnIndex(t *testing.T) {
 		INSERT INTO item_fingerprint (fingerprint, item_id, until) SELECT sha256(g::text::bytea), 1, now() FROM generate_series(1, 20000) AS g;
 		INSERT INTO receiver_wallet (user_id, kind, label, priority, settings, created_at, changed_at) SELECT 1, 'LNBITS', '', 1, '', now(), now();
 		INSERT INTO wallet_failure (genesis_id, wallet_id, failures) SELECT g, 1, 1 FROM generate_series(1, 20000) AS g;
-		INSERT INTO route_probe (receiver_id, amount_msat, until) SELECT 1, 1, now() FROM generate_series(1, 20000);
+		INSERT INTO route_probe (receiver_id, amount_msat, hangs_at, until) SELECT 1, 1, now(), now() FROM generate_series(1, 20000);
 		ANALYZE`); err != nil {
 		t.Fatal(err)
 	}

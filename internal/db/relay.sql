@@ -63,23 +63,19 @@ SELECT id FROM usr WHERE id IN (SELECT receiver_id FROM inner_invoice WHERE acti
 
 -- name: ForwardsToClaim :many
 -- The receivers' invoices of these actions, in the order of the actions, with what is under way to each receiver, who
--- may let it hang: payments, and probes that hang: those are noted until a later moment than the given one.
+-- may let it hang: payments, and probes that hang.
 SELECT i.action_id, i.receiver_id, i.amount_msat, i.budget_msat, u.payments, u.msat FROM inner_invoice i CROSS JOIN LATERAL (
     SELECT count(*) AS payments, coalesce(sum(w.msat), 0)::bigint AS msat FROM (
         SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
         WHERE p.receiver_id = i.receiver_id AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
-        UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = i.receiver_id AND o.until > @hanging::timestamptz) AS w) AS u
+        UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = i.receiver_id AND o.hangs_at <= @at AND o.until > @at) AS w) AS u
 WHERE i.action_id = ANY(@action_ids::bigint[]) ORDER BY i.action_id;
 
 -- name: OpenProbes :one
 SELECT count(*) FROM route_probe WHERE receiver_id = @receiver_id AND until > @at;
 
 -- name: BeginProbe :one
-INSERT INTO route_probe (receiver_id, amount_msat, until) VALUES (@receiver_id, @amount_msat, @until) RETURNING id;
-
--- name: HangProbe :exec
--- It has not come back in time. Until then it may lock money.
-UPDATE route_probe SET until = @until WHERE id = @id;
+INSERT INTO route_probe (receiver_id, amount_msat, hangs_at, until) VALUES (@receiver_id, @amount_msat, @hangs_at, @until) RETURNING id;
 
 -- name: EndProbe :exec
 DELETE FROM route_probe WHERE id = $1;

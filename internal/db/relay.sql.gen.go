@@ -154,17 +154,23 @@ func (q *Queries) Attempts(ctx context.Context, paymentID int64) ([]RelayAttempt
 }
 
 const beginProbe = `-- name: BeginProbe :one
-INSERT INTO route_probe (receiver_id, amount_msat, until) VALUES ($1, $2, $3) RETURNING id
+INSERT INTO route_probe (receiver_id, amount_msat, hangs_at, until) VALUES ($1, $2, $3, $4) RETURNING id
 `
 
 type BeginProbeParams struct {
 	ReceiverID int64
 	AmountMsat int64
+	HangsAt    time.Time
 	Until      time.Time
 }
 
 func (q *Queries) BeginProbe(ctx context.Context, arg BeginProbeParams) (int64, error) {
-	row := q.db.QueryRow(ctx, beginProbe, arg.ReceiverID, arg.AmountMsat, arg.Until)
+	row := q.db.QueryRow(ctx, beginProbe,
+		arg.ReceiverID,
+		arg.AmountMsat,
+		arg.HangsAt,
+		arg.Until,
+	)
 	var id int64
 	err := row.Scan(&id)
 	return id, err
@@ -456,12 +462,12 @@ SELECT i.action_id, i.receiver_id, i.amount_msat, i.budget_msat, u.payments, u.m
     SELECT count(*) AS payments, coalesce(sum(w.msat), 0)::bigint AS msat FROM (
         SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
         WHERE p.receiver_id = i.receiver_id AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
-        UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = i.receiver_id AND o.until > $1::timestamptz) AS w) AS u
+        UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = i.receiver_id AND o.hangs_at <= $1 AND o.until > $1) AS w) AS u
 WHERE i.action_id = ANY($2::bigint[]) ORDER BY i.action_id
 `
 
 type ForwardsToClaimParams struct {
-	Hanging   time.Time
+	At        time.Time
 	ActionIds []int64
 }
 
@@ -475,9 +481,9 @@ type ForwardsToClaimRow struct {
 }
 
 // The receivers' invoices of these actions, in the order of the actions, with what is under way to each receiver, who
-// may let it hang: payments, and probes that hang: those are noted until a later moment than the given one.
+// may let it hang: payments, and probes that hang.
 func (q *Queries) ForwardsToClaim(ctx context.Context, arg ForwardsToClaimParams) ([]ForwardsToClaimRow, error) {
-	rows, err := q.db.Query(ctx, forwardsToClaim, arg.Hanging, arg.ActionIds)
+	rows, err := q.db.Query(ctx, forwardsToClaim, arg.At, arg.ActionIds)
 	if err != nil {
 		return nil, err
 	}
@@ -570,21 +576,6 @@ func (q *Queries) GetRelay(ctx context.Context, actionID int64) (RelayPayment, e
 		&i.PayerID,
 	)
 	return i, err
-}
-
-const hangProbe = `-- name: HangProbe :exec
-UPDATE route_probe SET until = $1 WHERE id = $2
-`
-
-type HangProbeParams struct {
-	Until time.Time
-	ID    int64
-}
-
-// It has not come back in time. Until then it may lock money.
-func (q *Queries) HangProbe(ctx context.Context, arg HangProbeParams) error {
-	_, err := q.db.Exec(ctx, hangProbe, arg.Until, arg.ID)
-	return err
 }
 
 const insertInner = `-- name: InsertInner :exec

@@ -25,7 +25,7 @@ func TestSweepsWaitForNobody(t *testing.T) {
 		INSERT INTO item_fingerprint (fingerprint, item_id, until) SELECT sha256(g::text::bytea), 1, now() FROM generate_series(1, 3) AS g;
 		INSERT INTO receiver_wallet (user_id, kind, label, priority, settings, created_at, changed_at) SELECT 1, 'LNBITS', '', 1, '', now(), now();
 		INSERT INTO wallet_failure (genesis_id, wallet_id, failures) SELECT g, 1, 1 FROM generate_series(1, 3) AS g;
-		INSERT INTO route_probe (receiver_id, amount_msat, until) SELECT 1, 1, now() FROM generate_series(1, 3);
+		INSERT INTO route_probe (receiver_id, amount_msat, hangs_at, until) SELECT 1, 1, now(), now() FROM generate_series(1, 3);
 		INSERT INTO sign_in (k1, secret_hash, action, created_at, expires_at) SELECT sha256(g::text::bytea), sha256(g::text::bytea), 'login', now(), now() FROM generate_series(1, 3) AS g;
 		INSERT INTO webhook (user_id, url, events, secret, created_at) SELECT 1, '', '{}', '', now();
 		INSERT INTO webhook_message (webhook_id, type, created_at, ended_at) SELECT 1, '', now(), now() FROM generate_series(1, 3)`); err != nil {

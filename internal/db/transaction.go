@@ -222,7 +222,7 @@ func (t *Transaction) GetInners(actions []int64) (rows func(context.Context) ([]
 // ForwardsToClaim asks, as NextActions does, for the receivers' invoices of these actions and what is under way to
 // each.
 func (t *Transaction) ForwardsToClaim(p ForwardsToClaimParams) (rows func(context.Context) ([]ForwardsToClaimRow, error)) {
-	return ask(t, pgx.RowToStructByPos[ForwardsToClaimRow], forwardsToClaim, p.Hanging, p.ActionIds)
+	return ask(t, pgx.RowToStructByPos[ForwardsToClaimRow], forwardsToClaim, p.At, p.ActionIds)
 }
 
 // RelaysCompleted completes outgoing payments, and tells which, as NextActions does.
