@@ -39,6 +39,16 @@ func request(seed byte, hold bool) paidaction.InvoiceRequest {
 	}
 }
 
+// issued is the text of an invoice that c's node issues.
+func issued(t *testing.T, c *lightning.Client, r paidaction.InvoiceRequest) string {
+	t.Helper()
+	bolt11, err := c.OpenInvoice(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bolt11
+}
+
 // Of what is asked again and again, the chain may be a moment old; who the node is may not. A failure answers nobody.
 func TestOnlyTheChainIsKnownForAMoment(t *testing.T) {
 	t.Parallel()
@@ -82,10 +92,7 @@ func TestAnInvoiceDescribedByAHash(t *testing.T) {
 	for seed, hold := range map[byte]bool{1: false, 2: true} {
 		r := request(seed, hold)
 		r.DescriptionHash = [32]byte{1, 2, 3}
-		bolt11, err := c.OpenInvoice(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		bolt11 := issued(t, c, r)
 		got, err := c.DecodeInvoice(t.Context(), bolt11)
 		if err != nil || got.Hash != r.Hash || got.Description != "" || got.DescriptionHash != hex.EncodeToString(r.DescriptionHash[:]) {
 			t.Errorf("hold %t: %+v, error %v", hold, got, err)

@@ -19,10 +19,7 @@ import (
 // outgoing is an invoice that the fake node is going to pay, and how.
 func outgoing(t *testing.T, c *lightning.Client, r paidaction.InvoiceRequest) paidaction.PaymentRequest {
 	t.Helper()
-	bolt11, err := c.OpenInvoice(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bolt11 := issued(t, c, r)
 	return paidaction.PaymentRequest{Bolt11: bolt11, FeeLimit: 1_000, Timeout: 30 * time.Second, CLTVLimit: 500}
 }
 
@@ -214,10 +211,7 @@ func TestDecodeInvoice(t *testing.T) {
 	t.Parallel()
 	c, _, _ := fixture(t)
 	r := request(3, true)
-	bolt11, err := c.OpenInvoice(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bolt11 := issued(t, c, r)
 	d, err := c.DecodeInvoice(t.Context(), bolt11)
 	if err != nil {
 		t.Fatal(err)

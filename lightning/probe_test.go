@@ -142,10 +142,7 @@ func TestWhatBecomesOfAProbe(t *testing.T) {
 	t.Parallel()
 	c, server, _ := fixture(t)
 	r := request(1, false)
-	bolt11, err := c.OpenInvoice(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bolt11 := issued(t, c, r)
 	server.SetClock(func() time.Time { return time.Now().Add(time.Hour) })
 	if route, err := c.EstimateRoute(t.Context(), way(bolt11)); !errors.Is(err, lightning.ErrMacaroonExpired) || errors.Is(err, paidaction.ErrProbeOpen) || len(server.Probes()) != 0 {
 		t.Errorf("too late: %+v, %v, %d probes", route, err, len(server.Probes()))
@@ -163,10 +160,7 @@ func TestASlowProbeIsHeardOfWhenItComesBack(t *testing.T) {
 	t.Parallel()
 	c, server, _ := fixture(t)
 	r := request(1, false)
-	bolt11, err := c.OpenInvoice(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bolt11 := issued(t, c, r)
 	server.ScriptRoute(r.Hash, &lnrpc.Payment{Status: lnrpc.Payment_IN_FLIGHT})
 	slow := func() *paidaction.OpenProbe {
 		for patience := 100 * time.Millisecond; ; patience *= 2 { // a busy machine may not even send it in time

@@ -90,9 +90,7 @@ func TestWhatIsSettledMeanwhileIsNotWrittenOff(t *testing.T) {
 	pa := donate(w, w.User("payer", 0, 0), paidaction.Pessimistic)
 	pay(w, pa, simnode.Payment{})
 	w.Node.FailBefore(simnode.MethodSettle, 1)
-	if _, err := w.Engine.Drive(w.Ctx, pa.ID); err != nil {
-		t.Log(err)
-	}
+	_, _ = w.Engine.Drive(w.Ctx, pa.ID) // as far as the settle, which fails once
 	w.WantState(pa.ID, paidaction.Held)
 	gate, err := w.Pool.Begin(w.Ctx)
 	if err != nil {
