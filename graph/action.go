@@ -31,7 +31,7 @@ func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T,
 		return nil, err
 	}
 	secret, _ := args["secret"].(*string) // never stored with the other arguments
-	request := paidaction.Request{Kind: kind, Args: args, Caller: caller(ctx, secret), May: r.stillMay}
+	request := paidaction.Request{Kind: kind, Args: args, Caller: r.payer(ctx, secret)}
 	key, _ := args["idempotencyKey"].(*string)
 	method, _ := args["paymentMethod"].(*paidaction.Method)
 	most, _ := args["maxCostSats"].(*int64)
@@ -50,9 +50,11 @@ func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T,
 	return shown[T, A](r.inTime(pa))
 }
 
-// stillMay refuses a caller whose key is not good any more (paidaction.Request.May).
-func (r *resolver) stillMay(ctx context.Context, q *db.Queries) error {
-	return r.holdKey(ctx, q, sessionOf(ctx))
+// payer is a caller who begins something, as long as their key is good.
+func (r *resolver) payer(ctx context.Context, secret *string) paidaction.Caller {
+	c := caller(ctx, secret)
+	c.May = func(ctx context.Context, q *db.Queries) error { return r.holdKey(ctx, q, sessionOf(ctx)) }
+	return c
 }
 
 // textOf is how many bytes of text there are among the arguments of a field.
@@ -179,9 +181,9 @@ func (m mutations) RetryPaidAction(ctx context.Context, id int64, key *string, m
 	if err != nil {
 		return nil, err
 	}
-	return m.show(m.Engine.RetryIf(ctx, caller(ctx, secret), id, again, t, func(failed *paidaction.PaidAction) error {
+	return m.show(m.Engine.RetryIf(ctx, m.payer(ctx, secret), id, again, t, func(failed *paidaction.PaidAction) error {
 		return m.meters.keeping(sessionOf(ctx), len(failed.Args), m.Now()) // each attempt stores the arguments again
-	}, m.stillMay))
+	}))
 }
 
 func (m mutations) CancelInvoice(ctx context.Context, id int64, secret *string) (schema.PaidAction, error) {

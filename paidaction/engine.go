@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
 	"github.com/a-seed-a7aed72f/holdfast/internal/share"
 )
@@ -218,6 +219,10 @@ type Caller struct {
 	User   *int64
 	Secret string
 	Client string // the network address; bounds the open invoices of anonymous payers, stored only as a keyed hash
+	// May, if set, is asked at the end of the transaction that begins a withdrawal, or what may be paid from a balance in
+	// a next attempt that nobody asks for (Again): finding out whom to pay takes as long as their server chooses, and
+	// meanwhile the caller may have lost the right to it. Its error is returned, and nothing is done.
+	May func(ctx context.Context, q *db.Queries) error
 }
 
 // owns reports whether the action is the caller's.

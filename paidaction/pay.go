@@ -26,10 +26,6 @@ type Request struct {
 	// anonymous payer's key must carry 128 random bits, so it has at least 22 characters (spec 01 §1.8.8).
 	Key    string
 	Caller Caller
-	// May, if set, is asked at the end of the transaction that begins a withdrawal, or what may be paid from a balance in
-	// a next attempt that nobody asks for (Again): finding out whom to pay takes as long as their server chooses, and
-	// meanwhile the caller may have lost the right to it. Its error is returned, and nothing is done.
-	May func(ctx context.Context, q *db.Queries) error
 }
 
 // Terms are what a payer agrees to.
@@ -64,7 +60,7 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &attempt{def: def, payer: r.Caller.User, most: r.MaxCost, may: r.May, number: 1, turn: turn, proof: e.proofBy(r.Caller)}
+	a := &attempt{def: def, payer: r.Caller.User, most: r.MaxCost, may: r.Caller.May, number: 1, turn: turn, proof: e.proofBy(r.Caller)}
 	if a.payer == nil {
 		a.client = e.ClientHash(r.Caller.Client)
 	}

@@ -15,14 +15,12 @@ import (
 // Errors: NOT_FOUND where the action is not the caller's, NOT_RETRYABLE where it is not FAILED, failed too long ago or
 // was tried too often, ALREADY_RETRIED where a successor exists, and those of Pay.
 func (e *Engine) Retry(ctx context.Context, c Caller, id int64, key string, t Terms) (*PaidAction, error) {
-	return e.RetryIf(ctx, c, id, key, t, func(*PaidAction) error { return nil }, nil)
+	return e.RetryIf(ctx, c, id, key, t, func(*PaidAction) error { return nil })
 }
 
 // RetryIf is Retry for a caller who has to know what would be tried again: may is asked before anything is begun, and
-// its error is returned. To look beforehand would cost the request its place among those of its payer. still is
-// Request.May.
-func (e *Engine) RetryIf(ctx context.Context, c Caller, id int64, key string, t Terms, may func(*PaidAction) error,
-	still func(context.Context, *db.Queries) error) (*PaidAction, error) {
+// its error is returned. To look beforehand would cost the request its place among those of its payer.
+func (e *Engine) RetryIf(ctx context.Context, c Caller, id int64, key string, t Terms, may func(*PaidAction) error) (*PaidAction, error) {
 	turn := e.queue(c.User)
 	defer turn.Leave()
 	pa, err := e.Get(ctx, c, id)
@@ -37,7 +35,7 @@ func (e *Engine) RetryIf(ctx context.Context, c Caller, id int64, key string, t 
 		return nil, e.refuseRetry(pa, e.now())
 	}
 	genesis := pa.Genesis
-	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, most: t.MaxCost, may: still, number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis, turn: turn, proof: proof{proved: pa.proved}}
+	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, most: t.MaxCost, may: c.May, number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis, turn: turn, proof: proof{proved: pa.proved}}
 	if a.payer == nil {
 		a.client = e.ClientHash(c.Client)
 	}
