@@ -235,19 +235,11 @@ func (r *run) take(w what, measure func() (outcome, error)) error {
 // script has pgbench run a script.
 func (r *run) script(ctx context.Context, w what) (o outcome, err error) {
 	name := map[contender]string{reference: referenceDB, rows: rowsDB}[w.contender]
-	before, err := cpuTime(r.database.PID())
+	done, tps, used, err := r.database.pgbench(ctx, name, filepath.Join(name, string(w.mode)+".sql"), w.clients, r.Takes)
 	if err != nil {
 		return o, err
 	}
-	done, tps, err := r.database.pgbench(ctx, name, filepath.Join(name, string(w.mode)+".sql"), w.clients, r.Takes)
-	if err != nil {
-		return o, err
-	}
-	after, err := cpuTime(r.database.PID())
-	if err != nil {
-		return o, err
-	}
-	return outcome{TPS: tps, PostgresUs: perAction(after-before, done)}, nil
+	return outcome{TPS: tps, PostgresUs: perAction(used, done)}, nil
 }
 
 // zaps has the load generator zap at some processes of the service, waits until everything that follows is done, and

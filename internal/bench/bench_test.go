@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -152,15 +153,25 @@ func TestUsageIsReadFromTheKernelsText(t *testing.T) {
 	}
 }
 
-func TestPgbenchIsRead(t *testing.T) {
+// What pgbench does while it connects and warms up is not counted, nor is what it does after its time.
+func TestPgbenchIsMeasuredOnceItIsWarm(t *testing.T) {
 	t.Parallel()
-	const said = "number of transactions actually processed: 1234\nnumber of failed transactions: 0 (0.000%)\ntps = 617.5 (without initial connection time)\n"
-	done, tps, err := readPgbench([]byte(said))
-	if err != nil || done != 1234 || tps != 617.5 {
-		t.Errorf("%d, %v, %v", done, tps, err)
+	said := "pgbench (15.18)\n"
+	for i, tps := range []int{0, 100, 700, 800, 1000, 1100, 5000} {
+		said += fmt.Sprintf("progress: 1764377%03d.000 s, %d.0 tps, lat 1.234 ms stddev 0.5, 0 failed\n", i, tps)
 	}
-	for _, bad := range []string{"", strings.Replace(said, "failed transactions: 0", "failed transactions: 3", 1)} {
-		if _, _, err := readPgbench([]byte(bad)); err == nil {
+	asked := 0
+	cpu := func() (time.Duration, error) {
+		asked++
+		return time.Duration(asked*asked) * time.Second, nil
+	}
+	done, tps, used, err := readProgress(strings.NewReader(said), 2*time.Second, cpu)
+	if err != nil || done != 2100 || tps != 1050 || used != 3*time.Second || asked != 2 {
+		t.Errorf("%d, %v, %v, %v, %d times asked", done, tps, used, err, asked)
+	}
+	failed := strings.Replace(said, ", 0 failed", ", 3 failed", 1)
+	for _, bad := range []string{"", said[:len(said)/2], failed} {
+		if _, _, _, err := readProgress(strings.NewReader(bad), 2*time.Second, cpu); err == nil {
 			t.Errorf("%q is a result", bad)
 		}
 	}

@@ -102,8 +102,12 @@ func TestTheScriptWritesTheRowsOfAZap(t *testing.T) {
 	want := written(before, contents(t, ours))
 
 	before = contents(t, theirs)
-	if _, _, err := d.work(t.Context(), rowsDB, "rows/hot.sql", "-t", "1"); err != nil {
+	one, err := d.scriptRun(t.Context(), rowsDB, "rows/hot.sql", "-t", "1")
+	if err != nil {
 		t.Fatal(err)
+	}
+	if out, err := one.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	got := written(before, contents(t, theirs))
 	if !maps.Equal(got, want) {
