@@ -459,6 +459,49 @@ func TestNothingIsWrittenToTheArchivedUnseen(t *testing.T) {
 	}
 }
 
+// What an operator gives back for an archived action, as docs/reconcile.md says, is no break and is in nobody's way. Its
+// postings can never be taken back. One with another reason is told until it has such a one.
+func TestTheArchivedIsGivenBackByHand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(3 * few)
+	w.age()
+	if err := take(w); err != nil {
+		t.Fatal(err)
+	}
+	w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (3, 3, $1 * 16 + 1, 7, 'given back by hand', $2)`, w.payer, w.Clock.Now())
+	w.exec(`UPDATE account SET balance = balance - 7 WHERE id = 3`)
+	w.exec(`INSERT INTO balance_delta (account_id, msat) VALUES ($1 * 16 + 1, 7)`, w.payer)
+	w.wantSound()
+	if result := w.archive(); len(result.Archived) == 0 {
+		t.Errorf("%+v", result.Kept)
+	}
+	shown, err := operator.ReadAction(w.Ctx, db.New(w.Pool), 3)
+	if err != nil || !shown.Archived || len(shown.Postings) != 1 || shown.Postings[0].Reason != "given back by hand" {
+		t.Errorf("%+v, %v", shown, err)
+	}
+
+	w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (4, 1, 5, 7, 'a present', $1), (4, 5, 1, 7, 'a present', $1)`, w.Clock.Now())
+	rest := func() bool {
+		t.Helper()
+		report, err := reconcile.Run(w.Ctx, reconcile.Config{Pool: w.Pool, Nodes: w.Nodes, Now: w.Clock.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(report.Invariants[0].Breaks, func(b reconcile.Break) bool { return b.Kind == "rest" })
+	}
+	if !rest() {
+		t.Error("a posting of an archived action that says nothing of a hand is not told")
+	}
+	w.exec(`BEGIN; ALTER TABLE posting DISABLE TRIGGER posting_append_only;
+		UPDATE posting SET reason = 'given back by hand' WHERE action_id = 4;
+		ALTER TABLE posting ENABLE TRIGGER posting_append_only; COMMIT`)
+	if rest() {
+		t.Error("it is told for good")
+	}
+	w.wantSound()
+}
+
 // take archives the first range as Run does, whatever reconcile says.
 func take(w *world) error {
 	return pgx.BeginFunc(w.Ctx, w.Pool, func(tx pgx.Tx) error {
