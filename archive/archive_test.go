@@ -16,6 +16,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/archive"
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/operator"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
@@ -457,6 +458,34 @@ func TestNothingIsWrittenToTheArchivedUnseen(t *testing.T) {
 	if err != nil || report.OK || len(report.Invariants[0].Breaks) != 1 || report.Invariants[0].Breaks[0].Kind != "rest" {
 		t.Errorf("%+v, %v", report, err)
 	}
+}
+
+// A range is looked through and summed up in its own time, although the pool gives others less.
+func TestALongSumIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(2 * few)
+	w.age()
+	settings := w.Pool.Config()
+	dbconn.BoundPool(settings, time.Nanosecond)
+	pool, err := pgxpool.NewWithConfig(w.Ctx, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := pool.Exec(w.Ctx, "SELECT 1"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the pool waits: %v", err)
+	}
+	c := w.config()
+	c.Pool = pool
+	w.unlessBusy(func() error {
+		_, err := archive.Run(w.Ctx, c)
+		return err
+	})
+	if w.archivedTo() == 0 {
+		t.Error("nothing is archived")
+	}
+	w.wantSound()
 }
 
 // What an operator gives back for an archived action, as docs/reconcile.md says, is no break and is in nobody's way. Its
