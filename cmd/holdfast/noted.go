@@ -144,21 +144,16 @@ func ended(id int64, failed error) db.NoteEndParams {
 func noteMove(ctx context.Context, e *environment, move func() error) error {
 	var id int64
 	begun := e.asked.begun()
-	note := func(do func(context.Context, *db.Queries) error) {
-		ctx := context.WithoutCancel(ctx)
-		err := onConnection(ctx, e.config.Direct(), func(ctx context.Context, conn *pgx.Conn) error { return do(ctx, db.New(conn)) })
-		var refused *pgconn.PgError
-		if err != nil && (!errors.As(err, &refused) || refused.Code != "42P01") { // undefined_table
-			e.log.WarnContext(ctx, "who moves the schema could not be noted", "error", err)
-		}
-	}
 	begin := func(ctx context.Context, q *db.Queries) (err error) {
 		id, err = q.NoteCommand(ctx, begun)
 		return err
 	}
-	note(begin)
+	note := func(do func(context.Context, *db.Queries) error) error {
+		return onConnection(context.WithoutCancel(ctx), e.config.Direct(), func(ctx context.Context, conn *pgx.Conn) error { return do(ctx, db.New(conn)) })
+	}
+	_ = note(begin) // or afterwards
 	failed := move()
-	note(func(ctx context.Context, q *db.Queries) error {
+	err := note(func(ctx context.Context, q *db.Queries) error {
 		if id == 0 {
 			if err := begin(ctx, q); err != nil {
 				return err
@@ -166,6 +161,11 @@ func noteMove(ctx context.Context, e *environment, move func() error) error {
 		}
 		return q.NoteEnd(ctx, ended(id, failed))
 	})
+	var refused *pgconn.PgError
+	gone := errors.As(err, &refused) && refused.Code == "42P01" // undefined_table
+	if err != nil && !gone && failed == nil {                   // what keeps a move from being done often keeps it from being noted
+		e.log.WarnContext(ctx, "who moved the schema, or how that ended, could not be noted", "error", err)
+	}
 	return failed
 }
 
