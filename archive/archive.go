@@ -11,12 +11,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
 
 // MinAge is how long actions must at least have been at rest: longer than one can be retried (an hour), and as long as
 // reconcile compares what has ended with the nodes.
 const MinAge = 24 * time.Hour
+
+// patience is how long an answer is waited for. To look through a range, or to sum it up, takes longer than a request's
+// statement may: PostgreSQL is told not to end it, and we are not to give it up either.
+const patience = 6 * time.Hour
 
 // Config says what is archived. Pool and OlderThan are required.
 type Config struct {
@@ -84,6 +89,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 		c.Now = time.Now
 	}
 	c.Pause = cmp.Or(c.Pause, Pause)
+	ctx = dbconn.Within(ctx, patience)
 	result := Result{Archived: []Archived{}}
 	var after int64
 	for {

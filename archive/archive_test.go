@@ -16,6 +16,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/archive"
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/operator"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
@@ -457,6 +458,77 @@ func TestNothingIsWrittenToTheArchivedUnseen(t *testing.T) {
 	if err != nil || report.OK || len(report.Invariants[0].Breaks) != 1 || report.Invariants[0].Breaks[0].Kind != "rest" {
 		t.Errorf("%+v, %v", report, err)
 	}
+}
+
+// A range is looked through and summed up in its own time, although the pool gives others less.
+func TestALongSumIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(2 * few)
+	w.age()
+	settings := w.Pool.Config()
+	dbconn.BoundPool(settings, time.Nanosecond)
+	pool, err := pgxpool.NewWithConfig(w.Ctx, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := pool.Exec(w.Ctx, "SELECT 1"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the pool waits: %v", err)
+	}
+	c := w.config()
+	c.Pool = pool
+	w.unlessBusy(func() error {
+		_, err := archive.Run(w.Ctx, c)
+		return err
+	})
+	if w.archivedTo() == 0 {
+		t.Error("nothing is archived")
+	}
+	w.wantSound()
+}
+
+// What an operator gives back for an archived action, as docs/reconcile.md says, is no break and is in nobody's way. Its
+// postings can never be taken back. One with another reason is told until it has such a one.
+func TestTheArchivedIsGivenBackByHand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.zap(3 * few)
+	w.age()
+	if err := take(w); err != nil {
+		t.Fatal(err)
+	}
+	w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (3, 3, $1 * 16 + 1, 7, 'given back by hand', $2)`, w.payer, w.Clock.Now())
+	w.exec(`UPDATE account SET balance = balance - 7 WHERE id = 3`)
+	w.exec(`INSERT INTO balance_delta (account_id, msat) VALUES ($1 * 16 + 1, 7)`, w.payer)
+	w.wantSound()
+	if result := w.archive(); len(result.Archived) == 0 {
+		t.Errorf("%+v", result.Kept)
+	}
+	shown, err := operator.ReadAction(w.Ctx, db.New(w.Pool), 3)
+	if err != nil || !shown.Archived || len(shown.Postings) != 1 || shown.Postings[0].Reason != "given back by hand" {
+		t.Errorf("%+v, %v", shown, err)
+	}
+
+	w.exec(`INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (4, 1, 5, 7, 'a present', $1), (4, 5, 1, 7, 'a present', $1)`, w.Clock.Now())
+	rest := func() bool {
+		t.Helper()
+		report, err := reconcile.Run(w.Ctx, reconcile.Config{Pool: w.Pool, Nodes: w.Nodes, Now: w.Clock.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(report.Invariants[0].Breaks, func(b reconcile.Break) bool { return b.Kind == "rest" })
+	}
+	if !rest() {
+		t.Error("a posting of an archived action that says nothing of a hand is not told")
+	}
+	w.exec(`BEGIN; ALTER TABLE posting DISABLE TRIGGER posting_append_only;
+		UPDATE posting SET reason = 'given back by hand' WHERE action_id = 4;
+		ALTER TABLE posting ENABLE TRIGGER posting_append_only; COMMIT`)
+	if rest() {
+		t.Error("it is told for good")
+	}
+	w.wantSound()
 }
 
 // take archives the first range as Run does, whatever reconcile says.

@@ -40,7 +40,8 @@ var (
 	caughtByRest = kind(1, "rest", "CaughtByRest",
 		"Rows of actions are where only postings of no action belong: there was no partition for them, or their actions are archived.",
 		"A process with the role worker makes partitions ahead of need, and moves such rows there; its log says why it cannot. "+
-			"If the action is archived this is a bug: keep a copy of the database, and look for what still writes to it.")
+			"If the action is archived, was it booked by hand? Then give the posting a reason that ends with 'by hand' (docs/reconcile.md, changing rows by hand). "+
+			"If it was not this is a bug: keep a copy of the database, and look for what still writes to it.")
 	rangeDiffers = kind(1, "range", "action_range and pg_inherits",
 		"A partition of the history or the postings is not there, or is there of a range that counts as archived: what archived actions did is not checked.",
 		outside+"if its range was not archived set archived_at, steps and postings of its row in action_range to NULL; put back the row, or the table, that is missing.")

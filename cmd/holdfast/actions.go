@@ -153,11 +153,15 @@ func (c actionsShow) Run(ctx context.Context, e *environment) error {
 			t.row()
 			if whole.Archived {
 				t.row("Its history and postings are archived (holdfast archive).")
-				return
-			}
-			t.row("AT", "FROM", "TO", "FACT")
-			for _, h := range whole.History {
-				t.row(h.At, h.From, h.To, h.Fact)
+				if len(whole.Postings) == 0 {
+					return
+				}
+				t.row("Booked since then, by hand:") // or it would be given back once more
+			} else {
+				t.row("AT", "FROM", "TO", "FACT")
+				for _, h := range whole.History {
+					t.row(h.At, h.From, h.To, h.Fact)
+				}
 			}
 			t.row()
 			t.row("MSAT", "FROM", "TO", "REASON")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/archive"
+	"github.com/a-seed-a7aed72f/holdfast/internal/config"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
@@ -120,6 +122,32 @@ func TestArchive(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(out), &whole); err != nil || code != exitOK || !whole.Archived || len(whole.History) != 0 {
 		t.Errorf("what is shown of an archived action: exit code %d, %v\n%s%s", code, err, out, said)
+	}
+}
+
+// What was given back by hand since an action was archived is shown, on a terminal too: nobody gives it back once more.
+func TestWhatIsGivenBackAfterwardsIsShown(t *testing.T) {
+	t.Parallel()
+	pool := past(t)
+	archived(t, pool, exitOK)
+	show := func() string {
+		t.Helper()
+		var out strings.Builder
+		e := &environment{out: &out, log: slog.New(slog.DiscardHandler),
+			config: &config.Config{DatabaseURL: config.Database(pool.Config().ConnString()), DatabasePool: 4}}
+		if err := (actionsShow{ID: 3}).Run(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if out := show(); !strings.Contains(out, "archived") || strings.Contains(out, "REASON") {
+		t.Errorf("with nothing booked since:\n%s", out)
+	}
+	if _, err := pool.Exec(t.Context(), `INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) VALUES (3, 1, 5, 7, 'given back by hand', now()), (3, 5, 1, 7, 'put right by hand', now())`); err != nil {
+		t.Fatal(err)
+	}
+	if out := show(); !strings.Contains(out, "archived") || !strings.Contains(out, "given back by hand") || strings.Contains(out, "FACT") {
+		t.Errorf("with something booked since:\n%s", out)
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 )
 
 type migrateCommand struct {
-	Up      migrateUp      `cmd:"" help:"Apply every missing migration."`
-	Down    migrateDown    `cmd:"" help:"Undo migrations. Destroys the data in what they added."`
+	Up      migrateUp      `cmd:"" changes:"" help:"Apply every missing migration."`
+	Down    migrateDown    `cmd:"" changes:"" help:"Undo migrations. Destroys the data in what they added."`
 	Version migrateVersion `cmd:"" help:"Print the current version and the latest one."`
-	Force   migrateForce   `cmd:"" help:"Record a version without running anything, after another program left the database dirty."`
+	Force   migrateForce   `cmd:"" changes:"" help:"Record a version without running anything, after another program left the database dirty."`
 }
 
 type migrateUp struct{}
@@ -25,10 +25,27 @@ func (migrateUp) Run(ctx context.Context, e *environment) error {
 	if err := sameDatabase(ctx, e); err != nil {
 		return err
 	}
-	if err := migrations.Up(ctx, string(e.config.Direct())); err != nil {
-		return migrationError(e, err)
+	up := func() error {
+		if err := migrations.Up(ctx, string(e.config.Direct())); err != nil {
+			return migrationError(e, err)
+		}
+		return nil
+	}
+	if current(ctx, e) { // each start of the service asks for it (deploy)
+		if err := up(); err != nil {
+			return err
+		}
+	} else if err := noteMove(ctx, e, up); err != nil {
+		return err
 	}
 	return printVersion(ctx, e)
+}
+
+// current reports whether no migration is missing, as far as the database says so.
+func current(ctx context.Context, e *environment) bool {
+	version, dirty, err := migrations.Version(ctx, string(e.config.Direct()))
+	latest, failed := migrations.Latest()
+	return err == nil && failed == nil && !dirty && version == latest
 }
 
 type migrateDown struct {
@@ -62,8 +79,14 @@ func (c migrateDown) Run(ctx context.Context, e *environment) error {
 	case destroys:
 		return fmt.Errorf("%w: that would destroy what people have paid for, and the books; nothing was taken back. If the whole database is to go, drop it", errArguments)
 	}
-	if err := migrations.Down(ctx, string(e.config.Direct()), steps); err != nil {
-		return migrationError(e, err)
+	err := noteMove(ctx, e, func() error {
+		if err := migrations.Down(ctx, string(e.config.Direct()), steps); err != nil {
+			return migrationError(e, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return printVersion(ctx, e)
 }
@@ -115,8 +138,14 @@ func (c migrateForce) Run(ctx context.Context, e *environment) error {
 			return fmt.Errorf("%w: the database has version %d, and no program left it dirty: there is nothing to force; add --yes to record %d anyway", errArguments, version, c.Version)
 		}
 	}
-	if err := migrations.Force(ctx, string(e.config.Direct()), c.Version); err != nil {
-		return migrationError(e, err)
+	err := noteMove(ctx, e, func() error {
+		if err := migrations.Force(ctx, string(e.config.Direct()), c.Version); err != nil {
+			return migrationError(e, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return printVersion(ctx, e)
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -106,11 +108,26 @@ func withDatabase(ctx context.Context, e *environment, do func(*pgxpool.Pool, *d
 	if !e.asked.changes {
 		return do(pool, q)
 	}
-	id, err := q.NoteCommand(ctx, db.NoteCommandParams{At: time.Now(), Operator: e.asked.operator, Command: e.asked.words, Arguments: e.asked.arguments})
+	id, err := q.NoteCommand(ctx, e.asked.begun())
 	if err != nil {
 		return fmt.Errorf("note who changes something: %w", err)
 	}
 	failed := do(pool, q)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := q.NoteEnd(ctx, ended(id, failed)); err != nil {
+		e.log.WarnContext(ctx, "how the command ended could not be noted", "command", id, "error", err)
+	}
+	return failed
+}
+
+// begun is what is noted of a command that begins now.
+func (a asked) begun() db.NoteCommandParams {
+	return db.NoteCommandParams{At: time.Now(), Operator: a.operator, Command: a.words, Arguments: a.arguments}
+}
+
+// ended is what is noted of a command that has ended now.
+func ended(id int64, failed error) db.NoteEndParams {
 	end := db.NoteEndParams{At: time.Now(), ID: id}
 	switch {
 	case errors.As(failed, new(exitCode)):
@@ -118,10 +135,36 @@ func withDatabase(ctx context.Context, e *environment, do func(*pgxpool.Pool, *d
 	case failed != nil:
 		end.Failure = new(plain(failed))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	if err := q.NoteEnd(ctx, end); err != nil {
-		e.log.WarnContext(ctx, "how the command ended could not be noted", "command", id, "error", err)
+	return end
+}
+
+// noteMove runs move, which moves the schema, and notes it as withDatabase does. But the table of notes may be made by it,
+// or be gone with it: then it is noted once it has ended, or not at all. A schema has to be mended also where nothing can
+// be noted, so that is only warned of.
+func noteMove(ctx context.Context, e *environment, move func() error) error {
+	var id int64
+	begun := e.asked.begun()
+	begin := func(ctx context.Context, q *db.Queries) (err error) {
+		id, err = q.NoteCommand(ctx, begun)
+		return err
+	}
+	note := func(do func(context.Context, *db.Queries) error) error {
+		return onConnection(context.WithoutCancel(ctx), e.config.Direct(), func(ctx context.Context, conn *pgx.Conn) error { return do(ctx, db.New(conn)) })
+	}
+	_ = note(begin) // or afterwards
+	failed := move()
+	err := note(func(ctx context.Context, q *db.Queries) error {
+		if id == 0 {
+			if err := begin(ctx, q); err != nil {
+				return err
+			}
+		}
+		return q.NoteEnd(ctx, ended(id, failed))
+	})
+	var refused *pgconn.PgError
+	gone := errors.As(err, &refused) && refused.Code == "42P01" // undefined_table
+	if err != nil && !gone && failed == nil {                   // what keeps a move from being done often keeps it from being noted
+		e.log.WarnContext(ctx, "who moved the schema, or how that ended, could not be noted", "error", err)
 	}
 	return failed
 }

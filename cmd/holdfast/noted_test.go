@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
+	"github.com/a-seed-a7aed72f/holdfast/migrations"
 )
 
 // Whoever changes something is noted, with what they asked for and how it ended; whoever only looks is not.
@@ -87,12 +89,74 @@ func TestWhatCannotBeNotedIsNotDone(t *testing.T) {
 	}
 }
 
-// Each command either changes something, and is noted, or is one of these. They change nothing that people see, or
-// cannot be noted: while the schema moves, its tables are not there.
+// Who moves the schema is noted as well, also by the table of notes that this makes; not whoever finds nothing to do, as
+// each start of the service.
+func TestWhoMovesTheSchemaIsNoted(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := settings(pool, "SUDO_USER=carol")
+	do := func(want int, arguments ...string) (out string) {
+		t.Helper()
+		code, out, said := command(t, env, arguments...)
+		if code != want {
+			t.Fatalf("%v: exit code %d: %s%s", arguments, code, out, said)
+		}
+		if strings.Contains(said, "could not be noted") {
+			t.Errorf("%v: %s", arguments, said)
+		}
+		return out
+	}
+	wantNoted := func(want ...string) {
+		t.Helper()
+		var noted []commandShown
+		if err := json.Unmarshal([]byte(do(exitOK, "commands")), &noted); err != nil {
+			t.Fatal(err)
+		}
+		told := []string{}
+		for _, c := range noted {
+			if !strings.HasPrefix(c.Operator, "carol@") || c.Ended == nil || c.Ended.Before(c.At) {
+				t.Errorf("%+v", c)
+			}
+			end := "done"
+			if c.Failure != nil {
+				end = *c.Failure
+			}
+			told = append(told, strings.Join(append([]string{c.Command}, c.Arguments...), " ")+": "+end)
+		}
+		if !slices.EqualFunc(told, want, strings.HasPrefix) {
+			t.Errorf("noted:\n%s", strings.Join(told, "\n"))
+		}
+	}
+	latest, err := migrations.Latest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(exitOK, "migrate", "up")
+	do(exitOK, "migrate", "version")
+	do(exitUsage, "migrate", "down")
+	wantNoted()
+	do(exitOK, "migrate", "down", "--yes")
+	do(exitOK, "migrate", "up")
+	if _, err := pool.Exec(t.Context(), "ALTER TABLE schema_migrations ADD CHECK (version <> 20)"); err != nil {
+		t.Fatal(err)
+	}
+	do(exitFailed, "migrate", "force", "20", "--yes")
+	do(exitOK, "migrate", "force", number(int64(latest)))
+	wantNoted(fmt.Sprintf("migrate force %d: done", latest), "migrate force 20 --yes=true: database ", "migrate up: done", "migrate down --yes=true: done")
+	if _, err := pool.Exec(t.Context(), "DROP TABLE schema_migrations"); err != nil { // with its CHECK
+		t.Fatal(err)
+	}
+	do(exitOK, "migrate", "force", "--yes", number(int64(latest)))
+	do(exitOK, "migrate", "down", "--all", "--yes")
+	do(exitOK, "migrate", "up")
+	wantNoted("migrate up: done")
+}
+
+// Each command either changes something, and is noted, or is one of these. They change nothing that people see.
 func TestEachCommandIsNotedOrChangesNothing(t *testing.T) {
 	t.Parallel()
 	unnoted := []string{
-		"serve", "healthcheck", "migrate up", "migrate down", "migrate version", "migrate force", "config print", "commands", "locks",
+		"serve", "healthcheck", "migrate version", "config print", "commands", "locks",
 		"actions list", "actions stuck", "actions show", "nodes list", "relay list", "relay show", "timeline list", "users keys",
 		"users wallets", "webhooks list", "reconcile",
 	}

@@ -347,6 +347,20 @@ func TestWhatIsNoNode(t *testing.T) {
 	}
 }
 
+// A macaroon that was pasted where its path should stand is refused, and not said again, whatever else is wrong.
+func TestAMacaroonInPlaceOfItsPathIsNotShown(t *testing.T) {
+	t.Parallel()
+	for _, macaroon := range []string{"0201036C6E6402F801030a10topsecret", "0201036c6e6402f801030a10topsecret", "AgEDbG5kAvgBAwoQtopsecret=="} {
+		for _, rest := range []string{"", ";send=maybe", ";colour=red"} {
+			var nodes Nodes
+			err := nodes.UnmarshalText([]byte("alice=a:1;tls=t;macaroon=m,bob=b:1;tls=t;macaroon=" + macaroon + rest))
+			if err == nil || len(nodes) != 0 || strings.Contains(err.Error(), "topsecret") || !strings.Contains(err.Error(), `"bob"`) || !strings.Contains(err.Error(), "path") {
+				t.Errorf("%s%s: %v, %v", macaroon, rest, err, nodes)
+			}
+		}
+	}
+}
+
 func TestTheLockCanBeTurnedOff(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--no-lock-enabled"}, {"--lock-enabled=false"}, {"--config=" + file(t, `{"lock-enabled": false}`)}} {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -27,6 +28,10 @@ type Nodes []Node
 func (n *Nodes) UnmarshalText(text []byte) error {
 	var nodes Nodes
 	for _, part := range strings.FieldsFunc(string(text), func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		if pasted(part) { // whatever else is wrong with it: it would be quoted, and lie in logs and in what config print shows
+			name, _, _ := strings.Cut(part, "=")
+			return fmt.Errorf("node %q: its macaroon must be the path of a file, and this is a macaroon itself, which opens the node to whoever reads the settings: write it to a file", name)
+		}
 		node, err := parseNode(part)
 		if err != nil {
 			return fmt.Errorf("node %q: %w; write NAME=HOST:PORT;tls=PATH;macaroon=PATH, and after it ;send=no or ;slots=N if need be", part, err)
@@ -55,6 +60,20 @@ func (n Nodes) String() string {
 		}
 	}
 	return strings.Join(texts, ",")
+}
+
+// macaroonBegins are the first bytes of a macaroon of LND's, in hex and in base64: its version, and "lnd" as its location.
+var macaroonBegins = []string{"0201036c6e64", "agedbg5k"}
+
+// pasted reports whether a macaroon stands where its path should.
+func pasted(text string) bool {
+	for _, field := range strings.Split(text, ";") {
+		value, ok := strings.CutPrefix(field, "macaroon=")
+		if ok && slices.ContainsFunc(macaroonBegins, func(begin string) bool { return strings.HasPrefix(strings.ToLower(value), begin) }) {
+			return true
+		}
+	}
+	return false
 }
 
 func parseNode(text string) (Node, error) {

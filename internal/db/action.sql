@@ -244,10 +244,11 @@ ORDER BY deadline, id LIMIT @page;
 
 -- name: OpenAt :many
 -- The open actions whose invoices a node has issued, or whose payments it was given, in pages: by the index of
--- open actions, since by their numbers all that there ever were would be read.
-SELECT paid_action.id, paid_action.deadline FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id LEFT JOIN relay_payment ON relay_payment.action_id = paid_action.id
+-- open actions, since by their numbers all that there ever were would be read. One by one: where a node has little
+-- that is open, a join reads all invoices and payments that there ever were.
+SELECT paid_action.id, paid_action.deadline FROM paid_action
 WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND (paid_action.deadline, paid_action.id) > (@after_deadline::timestamptz, @after_id::bigint)
-    AND (invoice.node = @node OR relay_payment.node = @node)
+    AND @node::text IN ((SELECT invoice.node FROM invoice WHERE invoice.action_id = paid_action.id), (SELECT relay_payment.node FROM relay_payment WHERE relay_payment.action_id = paid_action.id))
 ORDER BY paid_action.deadline, paid_action.id LIMIT @page;
 
 -- name: OverdueActions :many

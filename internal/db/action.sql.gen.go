@@ -1098,9 +1098,9 @@ func (q *Queries) OpenActions(ctx context.Context, arg OpenActionsParams) ([]Ope
 }
 
 const openAt = `-- name: OpenAt :many
-SELECT paid_action.id, paid_action.deadline FROM paid_action LEFT JOIN invoice ON invoice.action_id = paid_action.id LEFT JOIN relay_payment ON relay_payment.action_id = paid_action.id
+SELECT paid_action.id, paid_action.deadline FROM paid_action
 WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND (paid_action.deadline, paid_action.id) > ($1::timestamptz, $2::bigint)
-    AND (invoice.node = $3 OR relay_payment.node = $3)
+    AND $3::text IN ((SELECT invoice.node FROM invoice WHERE invoice.action_id = paid_action.id), (SELECT relay_payment.node FROM relay_payment WHERE relay_payment.action_id = paid_action.id))
 ORDER BY paid_action.deadline, paid_action.id LIMIT $4
 `
 
@@ -1117,7 +1117,8 @@ type OpenAtRow struct {
 }
 
 // The open actions whose invoices a node has issued, or whose payments it was given, in pages: by the index of
-// open actions, since by their numbers all that there ever were would be read.
+// open actions, since by their numbers all that there ever were would be read. One by one: where a node has little
+// that is open, a join reads all invoices and payments that there ever were.
 func (q *Queries) OpenAt(ctx context.Context, arg OpenAtParams) ([]OpenAtRow, error) {
 	rows, err := q.db.Query(ctx, openAt,
 		arg.AfterDeadline,

@@ -210,7 +210,7 @@ SELECT coalesce((SELECT min(a.id) FROM paid_action a WHERE a.id BETWEEN $1::bigi
     coalesce((SELECT min(p.action_id) FROM posting p WHERE p.action_id BETWEEN $1 AND $2 AND p.to_account IN (3, 4)
         AND p.at >= coalesce((SELECT (max(day) + 1)::timestamp AT TIME ZONE 'UTC' FROM reward_day), '-infinity')), 0)::bigint AS pooled,
     coalesce((SELECT min(m.action_id) FROM webhook_message m WHERE m.action_id BETWEEN $1 AND $2), 0)::bigint AS told,
-    coalesce((SELECT min(p.action_id) FROM posting_rest p WHERE p.action_id <= $2),
+    coalesce((SELECT min(p.action_id) FROM posting_rest p WHERE p.action_id <= $2 AND (p.action_id > archived_to() OR p.reason NOT LIKE '% by hand')),
         (SELECT min(h.action_id) FROM action_history_rest h WHERE h.action_id <= $2), 0)::bigint AS caught
 `
 
@@ -230,7 +230,7 @@ type WhatKeepsActionRangeRow struct {
 }
 
 // What speaks against archiving the actions from first to last, by one that it is about; 0: nothing of the kind. What was posted to the rewards
-// since the last day that was paid is still needed (reward.sql; accounts 3 and 4).
+// since the last day that was paid is still needed (reward.sql; accounts 3 and 4). For rows that found no partition see CaughtByRest (reconcile.sql).
 func (q *Queries) WhatKeepsActionRange(ctx context.Context, arg WhatKeepsActionRangeParams) (WhatKeepsActionRangeRow, error) {
 	row := q.db.QueryRow(ctx, whatKeepsActionRange, arg.FirstOne, arg.LastOne, arg.Since)
 	var i WhatKeepsActionRangeRow

@@ -218,6 +218,35 @@ func TestWithdrawalsOfOnePayerAreCountedByTheirIndex(t *testing.T) {
 	}
 }
 
+// What is open at a node that has little of it is found among what is open, however many invoices and payments there ever
+// were: they were all read, and where they are very many that takes longer than a statement may.
+func TestWhatIsOpenAtANodeIsFoundAmongTheOpen(t *testing.T) {
+	t.Parallel()
+	ctx, pool := t.Context(), pgtest.New(t)
+	if _, err := pool.Exec(ctx, `
+		INSERT INTO usr (name, created_at) VALUES ('alice', now());
+		ALTER TABLE paid_action DISABLE TRIGGER refuse_beginning;
+		INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, deadline, args, result)
+			SELECT 'ZAP', 'WRAPPED', 'P2P', (CASE WHEN g <= 18000 THEN 'PAID' ELSE 'FORWARDING' END)::action_state, 1, 1000, now(), now(), now(), '{}', '{}'
+			FROM generate_series(1, 20000) AS g ORDER BY g;
+		INSERT INTO invoice (action_id, node, payment_hash, hold, amount_msat, memo, cltv_delta, expires_at)
+			SELECT id, 'alice', sha256(id::text::bytea), true, 1000, '', 80, now() FROM paid_action;
+		INSERT INTO relay_payment (action_id, payment_hash, bolt11, amount_msat, budget_msat, final_cltv, expires_at, created_at, changed_at)
+			SELECT id, sha256(id::text::bytea), '', 1, 0, 0, now(), now(), now() FROM paid_action;
+		ANALYZE`); err != nil {
+		t.Fatal(err)
+	}
+	e := &explained{t: t, pool: pool}
+	if _, err := db.New(e).OpenAt(ctx, db.OpenAtParams{Node: "bob", Page: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"paid_action", "invoice", "relay_payment"} {
+		if regexp.MustCompile(`(Seq|Bitmap Heap) Scan on `+table+`\b`).MatchString(e.plan) || !strings.Contains(e.plan, " on "+table) {
+			t.Errorf("it reads all of %s:\n%s", table, e.plan)
+		}
+	}
+}
+
 // Of the payments that have not left yet a page of each stage is counted, by an index.
 func TestAPageOfEachStageIsCounted(t *testing.T) {
 	t.Parallel()

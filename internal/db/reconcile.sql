@@ -483,8 +483,9 @@ FROM (
 GROUP BY lost.action_id, CASE WHEN lost.action_id IS NULL THEN lost.reason END ORDER BY lost.action_id DESC NULLS LAST, 3 LIMIT @page;
 
 -- name: CaughtByRest :one
--- An action of which rows are where only those of no action belong; 0: there is none.
-SELECT coalesce((SELECT min(action_id) FROM posting_rest), (SELECT min(action_id) FROM action_history_rest), 0)::bigint;
+-- An action of which rows are where only those of no action belong; 0: there is none. What is booked by hand for an archived action has no other
+-- place, and stays there for good, as what is booked for no action.
+SELECT coalesce((SELECT min(action_id) FROM posting_rest WHERE action_id > archived_to() OR reason NOT LIKE '% by hand'), (SELECT min(action_id) FROM action_history_rest), 0)::bigint;
 
 -- name: PartitionsDue :many
 -- Which partitions there are to be: those of the ranges that are not archived, and the rest.

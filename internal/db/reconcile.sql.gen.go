@@ -842,10 +842,11 @@ func (q *Queries) BreaksOfTotals(ctx context.Context) ([]BreaksOfTotalsRow, erro
 }
 
 const caughtByRest = `-- name: CaughtByRest :one
-SELECT coalesce((SELECT min(action_id) FROM posting_rest), (SELECT min(action_id) FROM action_history_rest), 0)::bigint
+SELECT coalesce((SELECT min(action_id) FROM posting_rest WHERE action_id > archived_to() OR reason NOT LIKE '% by hand'), (SELECT min(action_id) FROM action_history_rest), 0)::bigint
 `
 
-// An action of which rows are where only those of no action belong; 0: there is none.
+// An action of which rows are where only those of no action belong; 0: there is none. What is booked by hand for an archived action has no other
+// place, and stays there for good, as what is booked for no action.
 func (q *Queries) CaughtByRest(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, caughtByRest)
 	var column_1 int64
