@@ -298,6 +298,30 @@ func TestTerritoryRenewsItselfOnceFromEitherBalance(t *testing.T) {
 	w.WantConserved()
 }
 
+// Whoever was not looked at for long, because nothing ran, pays for all periods that have begun, as far as the balance goes, and is told that the
+// territory is due only where it does not.
+func TestTerritoryRenewsItselfForAllPeriodsThatHaveBegun(t *testing.T) {
+	t.Parallel()
+	for had, want := range map[int64]struct {
+		state string
+		until *time.Time
+		news  string
+	}{3: {"ACTIVE", date(2026, 5, 1), ""}, 2: {"GRACE", date(2026, 4, 1), "TERRITORY_DUE"}} {
+		w := enginetest.New(t, paidaction.Settings{})
+		founder := w.User("founder", 0, 0)
+		renewing(w, founder, "bitcoin")
+		give(w, founder, had*month, 0)
+		w.Clock.Advance(100 * oneDay)
+		bill(w)
+		wantTerritory(w, "bitcoin", want.state, want.until, month)
+		if got := newsOf(w, founder); got != want.news {
+			t.Errorf("with %d months in the balance the founder was told %q", had, got)
+		}
+		w.WantBalance(ledger.UserCredits(founder), 0)
+		w.WantConserved()
+	}
+}
+
 // The key under which the server pays is no secret. Who uses it for something else keeps no territory by it.
 func TestKeyOfTheServerBuysNothing(t *testing.T) {
 	t.Parallel()
