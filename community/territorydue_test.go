@@ -193,6 +193,33 @@ func TestManualBilling(t *testing.T) {
 	w.WantConserved()
 }
 
+// Of several payments at once for a period that is due, one counts where each says until when its founder has seen the territory paid: else a
+// second one would pay for the next period. Also one by an invoice, which was made before the first was paid; it goes back.
+func TestAPeriodIsPaidOnceWhereItIsNamed(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 0, 0)
+	found(w, founder, "bitcoin", community.Monthly)
+	w.Clock.Advance(33 * oneDay)
+	bill(w)
+	args := community.TerritoryBillingArgs{Name: "bitcoin", PaidUntil: date(2026, 2, 1)}
+	byInvoice := w.Pay(founder, community.KindTerritoryBilling, args, "")
+	give(w, founder, 10*month, 0)
+	pay := func() error {
+		_, err := w.Try(founder, community.KindTerritoryBilling, args, "", "")
+		return err
+	}
+	wantOne(w, allAtOnce(pay, pay, pay), paidaction.CodeDuplicate)
+	payInvoice(w, byInvoice)
+	w.Advance(byInvoice.ID)
+	if got := w.WantState(byInvoice.ID, paidaction.Failed); got.Failure.Code != paidaction.CodeDuplicate {
+		t.Errorf("%v", got.Failure)
+	}
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 3, 1), month)
+	w.WantBalance(ledger.UserCredits(founder), 9*month)
+	w.WantConserved()
+}
+
 // A territory that is upgraded in its grace is paid until the end of the longer period.
 func TestUpgradeInGrace(t *testing.T) {
 	t.Parallel()
