@@ -113,3 +113,13 @@ func TestLimitsAreExact(t *testing.T) {
 	}
 	invite(w, rich, 1, 1000)
 }
+
+// What a withdrawal costs is not known before its payee's invoice is: whoever asks for its price is told so.
+func TestAWithdrawalHasNoPriceBeforehand(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("user", 0, 10*sat)
+	_, err := w.Engine.Price(w.Ctx, paidaction.Request{Kind: community.KindWithdraw, Caller: enginetest.Caller(user),
+		Args: community.WithdrawArgs{To: "lnbc1", MaxFeeSats: 1}})
+	w.WantRefusal(err, paidaction.CodeMethodUnavailable)
+}

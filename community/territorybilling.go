@@ -17,6 +17,9 @@ type TerritoryBilling struct {
 // TerritoryBillingArgs say which territory to pay for.
 type TerritoryBillingArgs struct {
 	Name string `json:"name"`
+	// PaidUntil is until when it is paid, as far as its founder knows: if it is paid for longer by now, nothing happens.
+	// nil: whatever it is.
+	PaidUntil *time.Time `json:"paidUntil,omitempty"`
 	// Renews is the end of the period after which the service renews it by itself; nil: its founder asks.
 	Renews *time.Time `json:"renews,omitempty"`
 }
@@ -46,6 +49,9 @@ func (b TerritoryBilling) Cost(ctx context.Context, tx *paidaction.Tx, a Territo
 		// It was due before the lock was held. Since then its founder has paid or cancelled the renewal, and has not
 		// asked for another period.
 		return 0, paidaction.Errorf(paidaction.CodeDuplicate, "This period is already paid for, or the territory is not set to renew.")
+	case a.PaidUntil != nil && !t.PaidUntil.Equal(*a.PaidUntil):
+		// Of two payments for one period the other would pay the next one in advance. The service may be the other payer.
+		return 0, paidaction.Errorf(paidaction.CodeDuplicate, "The territory is paid until %s by now. Look at it again.", t.PaidUntil.UTC().Format(time.RFC3339Nano))
 	case t.PeriodStart.After(tx.Now):
 		return 0, paidaction.Errorf(paidaction.CodeDuplicate, "The next period is already paid for. Come back when it has begun.")
 	}

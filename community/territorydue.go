@@ -41,7 +41,7 @@ func BillTerritories(ctx context.Context, e *paidaction.Engine, s Settings) erro
 			break // the next turn goes on
 		}
 		if t.AutoRenew {
-			if err := renewTerritory(ctx, e, t); err != nil {
+			if err := renewTerritory(ctx, e, t, now); err != nil {
 				failed = append(failed, fmt.Errorf("renew territory %s: %w", t.Name, err))
 				continue
 			}
@@ -59,10 +59,29 @@ func BillTerritories(ctx context.Context, e *paidaction.Engine, s Settings) erro
 	return errors.Join(failed...)
 }
 
-// renewTerritory pays for the next period from the founder's balance, only once however often it is tried: the key
-// names the period. The founder may have paid by hand or cancelled the renewal since; then the price is refused under
-// the territory's lock. A refusal is never an error, and success proves nothing: the territory's row tells.
-func renewTerritory(ctx context.Context, e *paidaction.Engine, t db.Territory) error {
+// renewTerritory pays from the founder's balance for every period that has begun: nobody may have looked for several,
+// and as long as one of them is not paid, the founder is told that the territory is due. Success of a payment proves
+// nothing: the territory's row tells.
+func renewTerritory(ctx context.Context, e *paidaction.Engine, t db.Territory, now time.Time) error {
+	for {
+		until := *t.PaidUntil
+		if err := renewPeriod(ctx, e, t); err != nil {
+			return err
+		}
+		var err error
+		if t, err = db.New(e.Pool).GetTerritory(ctx, t.Name); err != nil {
+			return fmt.Errorf("read it again: %w", err)
+		}
+		if !t.AutoRenew || t.PaidUntil == nil || t.PaidUntil.Equal(until) || now.Before(*t.PaidUntil) {
+			return nil
+		}
+	}
+}
+
+// renewPeriod pays for the next period from the founder's balance, only once however often it is tried: the key names
+// the period. The founder may have paid by hand or cancelled the renewal since; then the price is refused under the
+// territory's lock. A refusal is never an error.
+func renewPeriod(ctx context.Context, e *paidaction.Engine, t db.Territory) error {
 	for _, method := range []paidaction.Method{paidaction.FeeCredit, paidaction.RewardSats} {
 		_, err := e.Pay(ctx, paidaction.Request{Kind: KindTerritoryBilling, Args: TerritoryBillingArgs{Name: t.Name, Renews: t.PaidUntil}, Terms: paidaction.Terms{Method: method},
 			Key: fmt.Sprintf("territory %s from %s", t.Name, t.PaidUntil.UTC().Format(time.RFC3339Nano)), Caller: paidaction.Caller{User: &t.FounderID}})

@@ -193,6 +193,33 @@ func TestManualBilling(t *testing.T) {
 	w.WantConserved()
 }
 
+// Of several payments at once for a period that is due, one counts where each says until when its founder has seen the territory paid: else a
+// second one would pay for the next period. Also one by an invoice, which was made before the first was paid; it goes back.
+func TestAPeriodIsPaidOnceWhereItIsNamed(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	founder := w.User("founder", 0, 0)
+	found(w, founder, "bitcoin", community.Monthly)
+	w.Clock.Advance(33 * oneDay)
+	bill(w)
+	args := community.TerritoryBillingArgs{Name: "bitcoin", PaidUntil: date(2026, 2, 1)}
+	byInvoice := w.Pay(founder, community.KindTerritoryBilling, args, "")
+	give(w, founder, 10*month, 0)
+	pay := func() error {
+		_, err := w.Try(founder, community.KindTerritoryBilling, args, "", "")
+		return err
+	}
+	wantOne(w, allAtOnce(pay, pay, pay), paidaction.CodeDuplicate)
+	payInvoice(w, byInvoice)
+	w.Advance(byInvoice.ID)
+	if got := w.WantState(byInvoice.ID, paidaction.Failed); got.Failure.Code != paidaction.CodeDuplicate {
+		t.Errorf("%v", got.Failure)
+	}
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 3, 1), month)
+	w.WantBalance(ledger.UserCredits(founder), 9*month)
+	w.WantConserved()
+}
+
 // A territory that is upgraded in its grace is paid until the end of the longer period.
 func TestUpgradeInGrace(t *testing.T) {
 	t.Parallel()
@@ -296,6 +323,30 @@ func TestTerritoryRenewsItselfOnceFromEitherBalance(t *testing.T) {
 		t.Errorf("%d msat are left of twenty months", left)
 	}
 	w.WantConserved()
+}
+
+// Whoever was not looked at for long, because nothing ran, pays for all periods that have begun, as far as the balance goes, and is told that the
+// territory is due only where it does not.
+func TestTerritoryRenewsItselfForAllPeriodsThatHaveBegun(t *testing.T) {
+	t.Parallel()
+	for had, want := range map[int64]struct {
+		state string
+		until *time.Time
+		news  string
+	}{3: {"ACTIVE", date(2026, 5, 1), ""}, 2: {"GRACE", date(2026, 4, 1), "TERRITORY_DUE"}} {
+		w := enginetest.New(t, paidaction.Settings{})
+		founder := w.User("founder", 0, 0)
+		renewing(w, founder, "bitcoin")
+		give(w, founder, had*month, 0)
+		w.Clock.Advance(100 * oneDay)
+		bill(w)
+		wantTerritory(w, "bitcoin", want.state, want.until, month)
+		if got := newsOf(w, founder); got != want.news {
+			t.Errorf("with %d months in the balance the founder was told %q", had, got)
+		}
+		w.WantBalance(ledger.UserCredits(founder), 0)
+		w.WantConserved()
+	}
 }
 
 // The key under which the server pays is no secret. Who uses it for something else keeps no territory by it.

@@ -76,7 +76,7 @@ func (m mutations) RedeemInvite(ctx context.Context, code string) (*schema.Invit
 	pa, err := m.Engine.Pay(ctx, paidaction.Request{Kind: community.KindInviteGift, Terms: paidaction.Terms{Method: paidaction.FeeCredit},
 		Args:   community.InviteGiftArgs{Code: code, User: user},
 		Key:    fmt.Sprintf("invite %s redeemed by %d", code, user), // so that the request can be repeated
-		Caller: paidaction.Caller{User: &invite.InviterID}})
+		Caller: paidaction.Caller{User: &invite.InviterID}, OnBehalf: true})
 	if errors.Is(err, paidaction.Refused(paidaction.CodeInsufficientFunds)) {
 		return nil, paidaction.Errorf(paidaction.CodeInsufficientFunds, "The gift cannot be given at the moment. Ask whoever invited you.")
 	}

@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -93,6 +94,37 @@ func TestInvites(t *testing.T) {
 	if r := a.Want(newcomer, redeem, vars{"c": code}); r.Raw != got.Raw {
 		t.Errorf("what was redeemed once became %s", r.Raw)
 	}
+}
+
+// However many redeem somebody's invites at once, the inviter pays meanwhile.
+func TestThoseWhoRedeemAnInviteDoNotHoldUpItsInviter(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	inviter := a.Person("inviter", 100, 0)
+	code := a.Want(inviter, `mutation { createInvite(giftCredits: 1, limit: 3) { code } }`, nil).text("createInvite", "code")
+	slow, err := a.Pool.Begin(a.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = slow.Rollback(a.Ctx) }()
+	if _, err := slow.Exec(a.Ctx, `SELECT FROM invite FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	var redeeming sync.WaitGroup
+	for _, name := range []string{"one", "two", "three"} {
+		newcomer := a.Person(name, 0, 0)
+		redeeming.Go(func() {
+			if r := a.Do(newcomer, `mutation($c: String!) { redeemInvite(code: $c) { giftMsat } }`, vars{"c": code}); r.code() != "" {
+				t.Errorf("%s", r.Raw)
+			}
+		})
+	}
+	a.AwaitBlocked(2)
+	a.Want(inviter, `mutation { donate(sats: 1, paymentMethod: FEE_CREDIT) { id } }`, nil)
+	if err := slow.Commit(a.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	redeeming.Wait()
 }
 
 // Whoever knows an invite's code has its gift: a key that may only read sees which invites there are, and not the codes.

@@ -95,7 +95,7 @@ func (m mutations) TerritoryUpdate(ctx context.Context, name string, description
 }
 
 // TerritoryBilling asks for the action TERRITORY_BILLING.
-func (m mutations) TerritoryBilling(ctx context.Context, name string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*schema.TerritoryBillingAction, error) {
+func (m mutations) TerritoryBilling(ctx context.Context, name string, paidUntil *time.Time, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*schema.TerritoryBillingAction, error) {
 	return pay[schema.TerritoryBillingAction](ctx, m.resolver, "TERRITORY_BILLING")
 }
 

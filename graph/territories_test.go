@@ -52,8 +52,12 @@ func TestTerritory(t *testing.T) {
 	if r.text("territoryUpdate", "paymentMethod") != "ZERO_COST" {
 		t.Errorf("%s", r.Raw)
 	}
-	r = a.Want(founder, `mutation { territoryBilling(name: "bitcoin") { costSats result { territory { `+territoryFields+` } } } }`, nil)
+	const named = `mutation { territoryBilling(name: "bitcoin", paidUntil: "2027-01-01T00:00:00Z") { costSats result { territory { ` + territoryFields + ` } } } }`
+	r = a.Want(founder, named, nil)
 	want(r, "territoryBilling", "paidUntil:2027-02-01T00:00:00Z")
+	if r := a.Do(founder, named, nil); r.code() != "DUPLICATE" {
+		t.Errorf("%s", r.Raw)
+	}
 
 	a.Clock.Advance(400 * 24 * time.Hour)
 	bill()

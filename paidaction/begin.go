@@ -83,7 +83,8 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 // place waits until an attempt may have a database connection; leave gives its place back. Those of one payer wait for
 // each other's rows: for their balance or, of the anonymous behind one address, for the count of their open invoices
 // (LockClient). They wait here and not inside their transactions: else the requests of one payer could hold all
-// connections. What is paid by an invoice of somebody who is known has waited for its turn.
+// connections. What is paid by an invoice of somebody who is known has waited for its turn. Those who ask on behalf of a
+// payer have as many places, and wait for each other alone.
 func (e *Engine) place(ctx context.Context, a *attempt, m Method) (leave func(), err error) {
 	switch {
 	case a.payer == nil:
@@ -91,7 +92,11 @@ func (e *Engine) place(ctx context.Context, a *attempt, m Method) (leave func(),
 	case m.hasInvoice():
 		return func() {}, nil
 	}
-	return e.payers.Take(ctx, strconv.FormatInt(*a.payer, 10), e.Hooks.Wait)
+	line := strconv.FormatInt(*a.payer, 10)
+	if a.onBehalf {
+		line += " on behalf"
+	}
+	return e.payers.Take(ctx, line, e.Hooks.Wait)
 }
 
 // price computes the cost of the attempt under the locks of its transaction, and refuses a price that the payer has not

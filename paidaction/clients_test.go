@@ -2,11 +2,16 @@ package paidaction_test
 
 import (
 	"context"
+	"crypto/rand"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -111,6 +116,51 @@ func TestAPayerTakesTwoConnections(t *testing.T) {
 	}
 	for _, answer := range answers {
 		if a := locktest.Wait(t, "the line", answer); a.err != nil || a.pa.State != paidaction.Paid {
+			t.Errorf("%+v, %v", a.pa, a.err)
+		}
+	}
+}
+
+// However many ask for what somebody else pays, as everybody does who redeems an invite, the payer waits for none of them:
+// neither to pay from the balance nor for an invoice.
+func TestWhoAsksOnBehalfOfAPayerHoldsUpNone(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	inviter := w.User("inviter", 1000*sat, 0)
+	invite, err := community.CreateInvite(w.Ctx, db.New(w.Pool), inviter, 1, 100, w.Clock.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _ := ordered(w, inMemory, lock.Settings{})
+	slow, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Exec(w.Ctx, `SELECT FROM invite FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	var gifts []<-chan answer
+	for i := range 20 {
+		newcomer := w.User(fmt.Sprintf("newcomer%d", i), 0, 0)
+		gifts = append(gifts, start(w, e, paidaction.Request{Kind: community.KindInviteGift, Args: community.InviteGiftArgs{Code: invite.Code, User: newcomer},
+			Terms: paidaction.Terms{Method: paidaction.FeeCredit}, Caller: enginetest.Caller(inviter), OnBehalf: true}))
+	}
+	w.AwaitBlocked(2)
+	for _, method := range []paidaction.Method{paidaction.FeeCredit, paidaction.Pessimistic} {
+		own := donation(inviter, 10, "")
+		own.Method = method
+		if a := locktest.Wait(t, "the payer", start(w, e, own)); a.err != nil {
+			t.Errorf("%s: %v", method, a.err)
+		}
+	}
+	if n := w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); n != 2 {
+		t.Errorf("%d connections wait for one invite", n)
+	}
+	if err := slow.Commit(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, gift := range gifts {
+		if a := locktest.Wait(t, "a newcomer", gift); a.err != nil || a.pa.State != paidaction.Paid {
 			t.Errorf("%+v, %v", a.pa, a.err)
 		}
 	}

@@ -26,6 +26,9 @@ type Request struct {
 	// anonymous payer's key must carry 128 random bits, so it has at least 22 characters (spec 01 §1.8.8).
 	Key    string
 	Caller Caller
+	// OnBehalf says that somebody else asks, and not the caller, who pays. Whoever asks waits in a line of their own: the
+	// caller's requests must not wait for them, since only they decide how often they ask.
+	OnBehalf bool
 }
 
 // Terms are what a payer agrees to.
@@ -54,13 +57,13 @@ const minAnonymous = 22
 // any of these nothing is charged; after LIGHTNING_UNAVAILABLE the action may have been begun. UNKNOWN_OUTCOME where the
 // answer to the commit did not come: it may have been done and charged, and the same key tells.
 func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
-	turn := e.queue(r.Caller.User) // before anything that takes time
+	turn := e.queueOf(r) // before anything that takes time
 	defer turn.Leave()
 	def, err := e.askedFor(r)
 	if err != nil {
 		return nil, err
 	}
-	a := &attempt{def: def, payer: r.Caller.User, most: r.MaxCost, may: r.Caller.May, number: 1, turn: turn, proof: e.proofBy(r.Caller)}
+	a := &attempt{def: def, payer: r.Caller.User, most: r.MaxCost, may: r.Caller.May, number: 1, turn: turn, proof: e.proofBy(r.Caller), onBehalf: r.OnBehalf}
 	if a.payer == nil {
 		a.client = e.ClientHash(r.Caller.Client)
 	}
@@ -183,6 +186,7 @@ type attempt struct {
 	chosen   bool // the payer chose the method, of this attempt or of the one that it follows automatically
 	indirect bool // no receiver's wallet is asked
 	unasked  bool // it follows a failed one automatically (Again)
+	onBehalf bool // somebody else asks than its payer (Request.OnBehalf)
 }
 
 // mayBeLate reports whether what a method begins takes from a balance, then or in a next attempt that nobody asks for,

@@ -3,6 +3,7 @@ package paidaction
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
@@ -14,11 +15,16 @@ var errPriced = errors.New("the price is known")
 // promised: the price is computed again when the action begins. Only the arguments that the price depends on are
 // needed.
 //
-// Errors: INVALID_INPUT, INVALID_AMOUNT and the refusals of the action's Cost; TRY_AGAIN.
+// Errors: INVALID_INPUT, INVALID_AMOUNT and the refusals of the action's Cost; METHOD_UNAVAILABLE for a withdrawal;
+// TRY_AGAIN.
 func (e *Engine) Price(ctx context.Context, r Request) (cost Msat, err error) {
 	def, err := e.askedFor(r)
 	if err != nil {
 		return 0, err
+	}
+	if slices.Contains(def.Spec().Methods, Outgoing) {
+		// Its Cost is of the payee's invoice (Tx.Payout), for which a stranger's server may have to be asked.
+		return 0, Errorf(CodeMethodUnavailable, "What this costs depends on the invoice that it pays, and is known once it has begun.")
 	}
 	args, err := encode(r.Args)
 	if err != nil {

@@ -31,6 +31,14 @@ func (e *Engine) queue(payer *int64) Turn {
 	return e.Turns.Queue(*payer)
 }
 
+// queueOf is queue, but no request of somebody else takes a place among those of its payer.
+func (e *Engine) queueOf(r Request) Turn {
+	if r.OnBehalf {
+		return unordered{}
+	}
+	return e.queue(r.Caller.User)
+}
+
 // unordered is the turn of a request that waits for nobody.
 type unordered struct{}
 

@@ -364,7 +364,7 @@ type ComplexityRoot struct {
 		SignOut            func(childComplexity int) int
 		SignUp             func(childComplexity int, name string) int
 		SignedIn           func(childComplexity int, secret string, name *string, scopes []string, confirmed bool) int
-		TerritoryBilling   func(childComplexity int, name string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
+		TerritoryBilling   func(childComplexity int, name string, paidUntil *time.Time, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
 		TerritoryCreate    func(childComplexity int, name string, description string, baseCostSats int64, replyCostSats int64, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
 		TerritoryUnarchive func(childComplexity int, name string, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
 		TerritoryUpdate    func(childComplexity int, name string, description *string, baseCostSats *int64, replyCostSats *int64, billing *string, autoRenew *bool, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) int
@@ -873,7 +873,7 @@ type MutationResolver interface {
 	BuyCredits(ctx context.Context, credits int64, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*BuyCreditsAction, error)
 	TerritoryCreate(ctx context.Context, name string, description string, baseCostSats int64, replyCostSats int64, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*TerritoryCreateAction, error)
 	TerritoryUpdate(ctx context.Context, name string, description *string, baseCostSats *int64, replyCostSats *int64, billing *string, autoRenew *bool, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*TerritoryUpdateAction, error)
-	TerritoryBilling(ctx context.Context, name string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*TerritoryBillingAction, error)
+	TerritoryBilling(ctx context.Context, name string, paidUntil *time.Time, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*TerritoryBillingAction, error)
 	TerritoryUnarchive(ctx context.Context, name string, billing string, autoRenew bool, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*TerritoryUnarchiveAction, error)
 	Receive(ctx context.Context, user int64, msat paidaction.Msat, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*ReceiveAction, error)
 	Withdraw(ctx context.Context, to string, sats *int64, maxFeeSats int64, comment *string, idempotencyKey *string, paymentMethod *paidaction.Method, maxCostSats *int64) (*WithdrawAction, error)
@@ -2459,7 +2459,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Mutation.TerritoryBilling(childComplexity, args["name"].(string), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
+		return e.ComplexityRoot.Mutation.TerritoryBilling(childComplexity, args["name"].(string), args["paidUntil"].(*time.Time), args["idempotencyKey"].(*string), args["paymentMethod"].(*paidaction.Method), args["maxCostSats"].(*int64)), true
 	case "Mutation.territoryCreate":
 		if e.ComplexityRoot.Mutation.TerritoryCreate == nil {
 			break
@@ -5154,8 +5154,11 @@ type Mutation {
   """
   territoryUpdate(name: String!, description: String, baseCostSats: Sats, replyCostSats: Sats, billing: TerritoryBilling,
     autoRenew: Boolean, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryUpdateAction @pays(kind: "TERRITORY_UPDATE") @needs(scope: SPEND)
-  "Pays for the next period of your own territory."
-  territoryBilling(name: String!,
+  """
+  Pays for the next period of your own territory. With paidUntil, which is its paidUntil as you have read it, nothing happens if it is paid for
+  longer by now (DUPLICATE): two payments at once, or one by the service, else pay two periods.
+  """
+  territoryBilling(name: String!, paidUntil: Time,
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryBillingAction @pays(kind: "TERRITORY_BILLING") @needs(scope: SPEND)
   "Takes over a stopped territory and pays for one period."
   territoryUnarchive(name: String!, billing: TerritoryBilling!, autoRenew: Boolean! = false,
@@ -8369,30 +8372,38 @@ func (ec *executionContext) field_Mutation_territoryBilling_args(ctx context.Con
 		return nil, err
 	}
 	args["name"] = arg0
-	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "paidUntil",
+		func(ctx context.Context, v any) (*time.Time, error) {
+			return ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["paidUntil"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "idempotencyKey",
 		func(ctx context.Context, v any) (*string, error) {
 			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["idempotencyKey"] = arg1
-	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
+	args["idempotencyKey"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "paymentMethod",
 		func(ctx context.Context, v any) (*paidaction.Method, error) {
 			return ec.unmarshalOPaymentMethod2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["paymentMethod"] = arg2
-	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
+	args["paymentMethod"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "maxCostSats",
 		func(ctx context.Context, v any) (*int64, error) {
 			return ec.unmarshalOSats2ᚖint64(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
-	args["maxCostSats"] = arg3
+	args["maxCostSats"] = arg4
 	return args, nil
 }
 
@@ -14946,7 +14957,7 @@ func (ec *executionContext) _Mutation_territoryBilling(ctx context.Context, fiel
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().TerritoryBilling(ctx, fc.Args["name"].(string), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
+			return ec.Resolvers.Mutation().TerritoryBilling(ctx, fc.Args["name"].(string), fc.Args["paidUntil"].(*time.Time), fc.Args["idempotencyKey"].(*string), fc.Args["paymentMethod"].(*paidaction.Method), fc.Args["maxCostSats"].(*int64))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *TerritoryBillingAction) graphql.Marshaler {
