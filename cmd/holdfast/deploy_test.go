@@ -326,10 +326,21 @@ func TestUnits(t *testing.T) {
 	t.Parallel()
 	service, daily, timer := unitOptions(t, "holdfast.service"), unitOptions(t, "holdfast-reconcile.service"), unitOptions(t, "holdfast-reconcile.timer")
 	for name, u := range map[string]map[string][]string{"holdfast.service": service, "holdfast-reconcile.service": daily} {
-		for _, line := range append(u["Service ExecStart"], u["Service ExecStartPre"]...) {
-			args, ok := strings.CutPrefix(line, "/usr/local/bin/holdfast ")
+		if len(u["Service ExecStart"]) != 1 || len(u["Service ExecStartPre"]) > 0 {
+			t.Errorf("%s: %v, and before it %v, whose exit code stops no restart", name, u["Service ExecStart"], u["Service ExecStartPre"])
+		}
+		started := u["Service ExecStart"][0]
+		if script, ok := strings.CutPrefix(started, "/bin/sh -c '"); ok {
+			started = strings.TrimSuffix(script, "'")
+		}
+		steps := strings.Split(started, " && ")
+		for i, step := range steps {
+			if i > 0 && i == len(steps)-1 { // or signals would go to the shell
+				step = strings.TrimPrefix(step, "exec ")
+			}
+			args, ok := strings.CutPrefix(step, "/usr/local/bin/holdfast ")
 			if !ok {
-				t.Errorf("%s starts %s", name, line)
+				t.Errorf("%s starts %s", name, step)
 			}
 			understood(t, name, strings.Fields(args))
 		}
@@ -340,8 +351,8 @@ func TestUnits(t *testing.T) {
 	if stop := service["Service TimeoutStopSec"]; len(stop) != 1 || durationOf(t, stop[0]+"s") < 2*shutdownTimeout {
 		t.Errorf("it is killed after %v seconds, and takes up to %s", stop, shutdownTimeout)
 	}
-	if start := service["Service TimeoutStartSec"]; !slices.Equal(start, []string{"infinity"}) {
-		t.Errorf("a migration that takes longer than %v is killed", start)
+	if kind, start := service["Service Type"], service["Service ExecStart"]; !slices.Equal(kind, []string{"exec"}) || !strings.Contains(start[0], "migrate up && exec ") {
+		t.Errorf("a migration that takes longer than a minute and a half is killed, or serve gets no signal: %v, %v", kind, start)
 	}
 	if prevented := service["Service RestartPreventExitStatus"]; !slices.Equal(prevented, []string{strconv.Itoa(exitUsage)}) {
 		t.Error("it is started again and again with settings that it refuses")
