@@ -1,6 +1,10 @@
 package paidaction
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"time"
+)
 
 // plan is what must be known from outside before an attempt's transaction: no node or wallet is called inside one.
 type plan struct {
@@ -41,6 +45,22 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 	if p.node, err = e.Nodes.Issuer(ctx); err != nil || m != P2P {
 		return p, err
 	}
-	p.forward, err = e.wrap(ctx, a, p, peers)
+	limited, cancel := a.searching(ctx)
+	defer cancel()
+	p.forward, err = e.wrap(limited, a, p, peers)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return p, fmt.Errorf("%w: there was no time to find a way to a wallet", errNotOpen)
+	}
 	return p, err
+}
+
+// searching leaves a job a quarter of its time to begin the attempt in another way. A slow wallet, nodes that hang and a
+// probe can together take longer than a job may: it would begin with them anew for as long as attempts are prepared, and
+// meanwhile the payer hears nothing.
+func (a *attempt) searching(ctx context.Context) (context.Context, context.CancelFunc) {
+	until, bounded := ctx.Deadline()
+	if !a.unasked || !bounded {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, until.Add(-time.Until(until)/4))
 }
