@@ -3,7 +3,6 @@ package paidaction
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // plan is what must be known from outside before an attempt's transaction: no node or wallet is called inside one.
@@ -45,7 +44,7 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 	if p.node, err = e.Nodes.Issuer(ctx); err != nil || m != P2P {
 		return p, err
 	}
-	limited, cancel := a.searching(ctx)
+	limited, cancel := e.searching(ctx, a)
 	defer cancel()
 	p.forward, err = e.wrap(limited, a, p, peers)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
@@ -54,13 +53,12 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 	return p, err
 }
 
-// searching leaves a job a quarter of its time to begin the attempt in another way. A slow wallet, nodes that hang and a
-// probe can together take longer than a job may: it would begin with them anew for as long as attempts are prepared, and
-// meanwhile the payer hears nothing.
-func (a *attempt) searching(ctx context.Context) (context.Context, context.CancelFunc) {
-	until, bounded := ctx.Deadline()
-	if !a.unasked || !bounded {
+// searching leaves a job the time to begin the attempt in another way. A slow wallet, nodes that hang and a probe can
+// together take longer than a job may: it would begin with them anew for as long as attempts are prepared, and meanwhile
+// the payer hears nothing.
+func (e *Engine) searching(ctx context.Context, a *attempt) (context.Context, context.CancelFunc) {
+	if !a.unasked {
 		return ctx, func() {}
 	}
-	return context.WithDeadline(ctx, until.Add(-time.Until(until)/4))
+	return context.WithTimeout(ctx, e.Settings.SearchTimeout)
 }

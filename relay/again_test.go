@@ -157,7 +157,7 @@ func TestAnAttemptIsPreparedInTheTimeOfItsJob(t *testing.T) {
 	b.pay(pa)
 	b.Await(pa.ID, paidaction.Failed)
 	stop()
-	b.wallet.Hangs = true
+	b.wallet.Hangs, b.Engine.Settings.SearchTimeout = true, time.Second
 	job, end := context.WithTimeout(b.Ctx, 20*time.Second)
 	defer end()
 	if err := b.Engine.Again(job, pa.ID); err != nil {
