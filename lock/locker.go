@@ -268,6 +268,13 @@ func (l *Locker) begin() bool {
 	return !l.closed
 }
 
+// closing reports whether the Locker is being closed.
+func (l *Locker) closing() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
 // spawn runs something that only Close waits for. After Close has waited, it returns false and runs nothing.
 func (l *Locker) spawn(run func()) bool {
 	l.mu.Lock()

@@ -161,7 +161,8 @@ func (l *Locker) leaveOrWait(t Ticket) {
 	}
 }
 
-// giveBack gives a ticket back. After a few failed tries the store must see to it: an unused lease is short.
+// giveBack gives a ticket back. After a few failed tries the store must see to it: an unused lease is short. Close waits
+// for one answer of a store that is silent, and not for three: whoever ends the process does not wait so long.
 func (l *Locker) giveBack(t Ticket) {
 	for try := range 3 {
 		ctx, cancel := l.call()
@@ -173,6 +174,10 @@ func (l *Locker) giveBack(t Ticket) {
 			return
 		}
 		l.metrics.errors.WithLabelValues("leave").Inc()
+		if silent := ctx.Err() != nil; silent && l.closing() {
+			cancel()
+			return
+		}
 		if try < 2 {
 			pause(ctx, l.settings.Heartbeat)
 		}

@@ -62,6 +62,28 @@ func (s silent) Leave(ctx context.Context, t lock.Ticket) (lock.Handoff, error) 
 	return s.Memory.Leave(ctx, t)
 }
 
+// TestCloseWaitsForASilentStoreOnce: whoever ends a process waits for half a minute, and for more than the lock.
+func TestCloseWaitsForASilentStoreOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := silent{Memory: lock.NewMemory(0), now: &atomic.Bool{}}
+		const patience = 5 * time.Second
+		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{Patience: patience})
+		locktest.Acquire(t, l, "held", lock.Options{})
+		waits := locktest.Go(t.Context(), l, "held", lock.Options{})
+		synctest.Wait()
+		store.now.Store(true)
+		begun := time.Now()
+		_ = l.Close()
+		if took := time.Since(begun); took > 2*patience {
+			t.Errorf("closing took %v", took)
+		}
+		if r := <-waits; !errors.Is(r.Err, lock.ErrClosed) {
+			t.Errorf("who waited: %v", r.Err)
+		}
+	})
+}
+
 // TestASilentStoreIsAway: nobody waits for its answer for longer than Patience, and a lease that it does not touch ends
 // when the lock may go to another.
 func TestASilentStoreIsAway(t *testing.T) {

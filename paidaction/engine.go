@@ -78,6 +78,7 @@ type Settings struct {
 	HoldExpiryDelta uint32        // LND's holdexpirydelta: it gives a held payment back this many blocks early; default 18
 	SafetyBlocks    uint32        // our distance from that, in blocks; default 12
 	MaxPending      int64         // open invoices per payer, and per address of anonymous payers; default 100
+	SearchTimeout   time.Duration // to find a way to a receiver's wallet, for a job, which has 30 seconds in all; default 22 seconds
 	SweepWorkers    int           // actions that a sweep looks at concurrently; default 8
 	MaxGroup        int           // actions paid from balances in one transaction; 1: each has its own; default 32
 
@@ -94,13 +95,14 @@ func (s *Settings) defaults() error {
 	s.HoldExpiryDelta = cmp.Or(s.HoldExpiryDelta, 18)
 	s.SafetyBlocks = cmp.Or(s.SafetyBlocks, 12)
 	s.MaxPending = cmp.Or(s.MaxPending, 100)
+	s.SearchTimeout = cmp.Or(s.SearchTimeout, 22*time.Second)
 	s.SweepWorkers = cmp.Or(s.SweepWorkers, 8)
 	s.MaxGroup = cmp.Or(s.MaxGroup, 32)
 	s.MaxWalletPending = cmp.Or(s.MaxWalletPending, 25)
 	s.MaxWithdrawals = cmp.Or(s.MaxWithdrawals, 10)
 	s.MaxForwards = cmp.Or(s.MaxForwards, 5)
 	s.MaxForwarded = cmp.Or(s.MaxForwarded, 1_000_000_000)
-	if s.InvoiceExpiry < time.Second || s.IssueTimeout <= 0 || s.MaxPending < 1 || s.SweepWorkers < 1 || s.MaxGroup < 1 ||
+	if s.InvoiceExpiry < time.Second || s.IssueTimeout <= 0 || s.SearchTimeout <= 0 || s.MaxPending < 1 || s.SweepWorkers < 1 || s.MaxGroup < 1 ||
 		s.MaxWalletPending < 1 || s.MaxForwards < 1 || s.MaxForwarded < 1 || s.MaxWithdrawals < 1 {
 		return errors.New("settings: durations and limits must be above zero, and an invoice must live for a second at least")
 	}

@@ -1,6 +1,9 @@
 package paidaction
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // plan is what must be known from outside before an attempt's transaction: no node or wallet is called inside one.
 type plan struct {
@@ -41,6 +44,21 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 	if p.node, err = e.Nodes.Issuer(ctx); err != nil || m != P2P {
 		return p, err
 	}
-	p.forward, err = e.wrap(ctx, a, p, peers)
+	limited, cancel := e.searching(ctx, a)
+	defer cancel()
+	p.forward, err = e.wrap(limited, a, p, peers)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return p, fmt.Errorf("%w: there was no time to find a way to a wallet", errNotOpen)
+	}
 	return p, err
+}
+
+// searching leaves a job the time to begin the attempt in another way. A slow wallet, nodes that hang and a probe can
+// together take longer than a job may: it would begin with them anew for as long as attempts are prepared, and meanwhile
+// the payer hears nothing.
+func (e *Engine) searching(ctx context.Context, a *attempt) (context.Context, context.CancelFunc) {
+	if !a.unasked {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, e.Settings.SearchTimeout)
 }

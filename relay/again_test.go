@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -144,6 +145,27 @@ func TestNothingIsTriedAgainThatWasBegunJustAsItWasRefused(t *testing.T) {
 	}
 	b.WantState(next.ID, paidaction.Failed)
 	b.WantBalance(ledger.UserCredits(b.payer), 1_000_000)
+}
+
+// An attempt for which no way to the receiver's wallets is found in the time of its job is prepared without them: the job
+// would begin anew with what takes as long again.
+func TestAnAttemptIsPreparedInTheTimeOfItsJob(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	stop := b.Run(b.Relay)
+	pa := b.zap()
+	b.pay(pa)
+	b.Await(pa.ID, paidaction.Failed)
+	stop()
+	b.wallet.Hangs, b.Engine.Settings.SearchTimeout = true, time.Second
+	job, end := context.WithTimeout(b.Ctx, 20*time.Second)
+	defer end()
+	if err := b.Engine.Again(job, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	if next := b.Look(*b.WantState(pa.ID, paidaction.Retrying).Successor); next.Method != paidaction.Optimistic {
+		t.Errorf("the next attempt is paid by %s", next.Method)
+	}
 }
 
 // What only passes, as that nothing new is begun after a restore of the database, is no answer: it is asked again.

@@ -25,6 +25,10 @@ const (
 	aBlock     = 10 * time.Minute
 )
 
+// noteTimeout is how long PostgreSQL may take to note a probe. Whoever asked may be gone, so their context does not end
+// that: a request, or a job, would be kept from its end for as long as PostgreSQL hangs.
+const noteTimeout = 5 * time.Second
+
 // errProbing says that too many probes to one receiver are out.
 var errProbing = &wrap.Violation{Code: "PROBES_HANG", Why: "routes to it were tried, and its node has not answered"}
 
@@ -46,6 +50,9 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	ctx = context.WithoutCancel(ctx)
 	id, err := r.beginProbe(ctx, receiver, inner)
 	if err != nil {
+		if id != 0 { // it is not known whether that was committed
+			r.endProbe(ctx, receiver, id)
+		}
 		return paidaction.Route{}, err
 	}
 	limited, cancel := context.WithTimeout(ctx, r.Settings.ProbeTimeout)
@@ -81,7 +88,9 @@ func (r *Relay) awaitProbe(ctx context.Context, receiver, id int64, err error) {
 }
 
 func (r *Relay) endProbe(ctx context.Context, receiver, id int64) {
-	if err := db.New(r.Pool).EndProbe(ctx, id); err != nil {
+	limited, cancel := context.WithTimeout(ctx, noteTimeout)
+	defer cancel()
+	if err := db.New(r.Pool).EndProbe(limited, id); err != nil {
 		r.Log.WarnContext(ctx, "that a probe came back could not be noted", "receiver", receiver, "error", err)
 	}
 }
@@ -104,6 +113,8 @@ func (r *Relay) placeToProbe(ctx context.Context, receiver int64) (give func(), 
 
 // beginProbe counts the open probes under the lock of the receiver's row, so that many at once cannot exceed the bound.
 func (r *Relay) beginProbe(ctx context.Context, receiver int64, inner paidaction.Bolt11) (id int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
+	defer cancel()
 	now := r.now()
 	until := now.Add(max(probeLocks, time.Duration(inner.Locks())*aBlock)) // bounded by a rule (LOCKS_TOO_LONG)
 	err = r.inTx(ctx, func(q *db.Queries) error {

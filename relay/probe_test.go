@@ -388,6 +388,38 @@ func TestANodeThatHangsWithAProbeIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// PostgreSQL that hangs while a probe is noted keeps nobody for long, though a probe does not end with its request.
+func TestNobodyWaitsLongUntilAProbeIsNoted(t *testing.T) {
+	b := setup(t)
+	inTime := func(r *relay.Relay, what string) {
+		t.Helper()
+		wrapped := make(chan error, 1)
+		go func() { _, err := r.Wrap(b.Ctx, b.wrapping()); wrapped <- err }()
+		select {
+		case err := <-wrapped:
+			t.Logf("%s: %v", what, err)
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s is waited for", what)
+		}
+	}
+	hang := func() (goOn func()) {
+		tx, err := b.Pool.Begin(b.Ctx)
+		if err == nil {
+			_, err = tx.Exec(b.Ctx, "LOCK TABLE route_probe IN ACCESS EXCLUSIVE MODE")
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return func() { _ = tx.Rollback(b.Ctx) }
+	}
+	goOn := hang()
+	inTime(b.Relay, "the note that a probe is out")
+	goOn()
+	b.Node.Before(simnode.MethodEstimate, func(paidaction.Hash) { goOn = hang() })
+	inTime(b.Relay, "the note that it is back")
+	goOn()
+}
+
 // While our node cannot be asked for the chain nothing can be wrapped. That is no fault of the service: whoever asks is told to try again.
 func TestWhileOurNodeIsAwayWhoeverAsksIsToldSo(t *testing.T) {
 	b := setup(t)

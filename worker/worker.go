@@ -190,7 +190,7 @@ func (w *Worker) runJobs(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make the pool of the job client: %w", err)
 	}
-	defer pool.Close()
+	defer dbconn.Close(pool)
 	queues := map[string]river.QueueConfig{
 		moneyQueue:   {MaxWorkers: moneyJobs, FetchCooldown: moneyCooldown, FetchPollInterval: moneyPoll},
 		effectQueue:  {MaxWorkers: effectJobs, FetchCooldown: effectCooldown, FetchPollInterval: effectPoll},

@@ -22,6 +22,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/changefeed"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/pool"
@@ -55,7 +56,7 @@ func (serveCommand) Run(ctx context.Context, e *environment) error {
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
+	defer dbconn.Close(pool)
 	if err := sameDatabase(ctx, e); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 const (
 	connectTimeout = 10 * time.Second
 	pingTimeout    = 5 * time.Second // of an idle connection, before it is used
+	closeTimeout   = 2 * time.Second
 
 	readOnly = "25006" // read_only_sql_transaction
 )
@@ -54,6 +55,20 @@ func BoundPool(c *pgxpool.Config, limit time.Duration) {
 		c.ConnConfig.Tracer = patience(limit)
 	default:
 		c.ConnConfig.Tracer = multitracer.New(patience(limit), c.ConnConfig.Tracer)
+	}
+}
+
+// Close closes a pool at the end of the process that used it. pgx waits a quarter of a minute until a server that does not
+// answer has taken leave of each connection: for one pool after the other that is longer than who stopped the process
+// waits. Nothing is lost with a connection that nobody uses, so it is not waited for here.
+func Close(pool *pgxpool.Pool) {
+	closed := make(chan struct{})
+	go func() { pool.Close(); close(closed) }()
+	limit := time.NewTimer(closeTimeout)
+	defer limit.Stop()
+	select {
+	case <-closed:
+	case <-limit.C:
 	}
 }
 

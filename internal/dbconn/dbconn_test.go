@@ -102,6 +102,28 @@ func TestNobodyWaitsForASilentConnection(t *testing.T) {
 	}
 }
 
+// A process that is stopped ends, though its pools have connections on which nobody answers.
+func TestTheEndWaitsForNoSilentServer(t *testing.T) {
+	t.Parallel()
+	proxy := pgtest.NewProxy(t, pgtest.New(t))
+	defer proxy.Reset()
+	pool := bounded(t, proxy.URL)
+	if err := pool.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Freeze(func([]byte) bool { return true })
+	stopped, stop := context.WithCancel(t.Context())
+	go func() { <-proxy.Frozen; stop() }()
+	if _, err := pool.Exec(stopped, "SELECT 1"); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	dbconn.Close(pool)
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("closing took %v", took)
+	}
+}
+
 // A connection that went silent while idle is noticed by its next user, before it is used.
 func TestASilentConnectionIsNotHandedOut(t *testing.T) {
 	t.Parallel()

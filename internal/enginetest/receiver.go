@@ -38,6 +38,7 @@ type Wallet struct {
 	Said     []error // what it was told of its invoices
 	Before   func()  // called while it is asked
 	Gone     bool    // removed: it is not asked any more
+	Hangs    bool    // it does not answer
 
 	mu sync.Mutex // guards Issued and Said while it is asked
 }
@@ -79,7 +80,7 @@ func (ws *Wallets) Asked(_ context.Context, wallet int64) (bool, error) {
 }
 
 // Each implements relay.Wallets.
-func (ws *Wallets) Each(_ context.Context, owner, genesis int64, amount paidaction.Msat, memo string, try func(int64, string) error) error {
+func (ws *Wallets) Each(ctx context.Context, owner, genesis int64, amount paidaction.Msat, memo string, try func(int64, string) error) error {
 	ws.mu.Lock()
 	wallets := append([]*Wallet(nil), ws.wallets...)
 	slices.SortStableFunc(wallets, func(x, y *Wallet) int {
@@ -92,6 +93,10 @@ func (ws *Wallets) Each(_ context.Context, owner, genesis int64, amount paidacti
 		ws.mu.Unlock()
 		if w.Owner != owner || w.Gone || failed >= 2 {
 			continue
+		}
+		if w.Hangs {
+			<-ctx.Done()
+			return context.Cause(ctx)
 		}
 		bolt11, err := w.invoice(amount, memo)
 		if err == nil {

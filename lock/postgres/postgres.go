@@ -101,7 +101,7 @@ func (s *Store) Name() string { return "postgres" }
 
 // Close implements [lock.Store].
 func (s *Store) Close() error {
-	s.pool.Close()
+	dbconn.Close(s.pool)
 	return nil
 }
 
