@@ -147,7 +147,8 @@ func TestPostThatComesTooLateForItsTerritory(t *testing.T) {
 	}
 }
 
-// Whoever was not looked at for long, because nothing ran, has their days of grace all the same.
+// Whoever was not looked at for long, because nothing ran, pays for all periods that have begun, as far as the balance
+// goes, and is told that the territory is due only where it does not.
 func TestGraceBeginsWhenTheFounderIsTold(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
@@ -193,8 +194,9 @@ func TestManualBilling(t *testing.T) {
 	w.WantConserved()
 }
 
-// Of several payments at once for a period that is due, one counts where each says until when its founder has seen the territory paid: else a
-// second one would pay for the next period. Also one by an invoice, which was made before the first was paid; it goes back.
+// Of several payments at once for a period that is due, one counts where each says until when its founder has seen the
+// territory paid: else a second one would pay for the next period. An invoice that was made before, and is paid after,
+// counts as little: its money goes back.
 func TestAPeriodIsPaidOnceWhereItIsNamed(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})

@@ -8,8 +8,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
 )
 
-// TestAWaitSetsNoLifeBack: who had to wait for the row of its process, since another's commit was on a slow disk, does not set back
-// what a heartbeat wrote meanwhile: the process's tickets would be skipped as those of a dead one.
+// TestAWaitSetsNoLifeBack: who had to wait for the row of its process, since another's commit was on a slow disk, does not
+// set back what a heartbeat wrote meanwhile: the process's tickets would be skipped as those of a dead one.
 func TestAWaitSetsNoLifeBack(t *testing.T) {
 	t.Parallel()
 	for name, ask := range map[string]string{
