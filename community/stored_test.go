@@ -30,7 +30,7 @@ var stored = map[string][2]string{
 		`{territory string}`},
 	community.KindTerritoryUpdate: {`{name string, description,omitempty *string, baseCostSats,omitempty *int64, replyCostSats,omitempty *int64, ` +
 		`billing,omitempty *string, autoRenew,omitempty *bool}`, `{territory string}`},
-	community.KindTerritoryBilling:   {`{name string, renews,omitempty *struct}`, `{territory string}`},
+	community.KindTerritoryBilling:   {`{name string, paidUntil,omitempty *struct, renews,omitempty *struct}`, `{territory string}`},
 	community.KindTerritoryUnarchive: {`{name string, billing string, autoRenew bool}`, `{territory string}`},
 	community.KindInviteGift:         {`{code string, user int64}`, `{user int64, msat int64}`},
 }

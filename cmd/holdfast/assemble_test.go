@@ -22,7 +22,7 @@ func TestSettingsReachThoseWhoKeepThem(t *testing.T) {
 	got := s.engine.Settings
 	want := paidaction.Settings{InvoiceExpiry: 11 * time.Minute, CLTVDelta: 200, HoldExpiryDelta: 19, SafetyBlocks: 13, MaxPending: 101,
 		MaxWalletPending: 26, MaxForwards: 6, MaxForwarded: 7000, MaxWithdrawals: 8,
-		IssueTimeout: got.IssueTimeout, SweepWorkers: got.SweepWorkers, MaxGroup: got.MaxGroup}
+		IssueTimeout: got.IssueTimeout, SearchTimeout: got.SearchTimeout, SweepWorkers: got.SweepWorkers, MaxGroup: got.MaxGroup}
 	if got != want {
 		t.Errorf("the engine keeps %+v, want %+v", got, want)
 	}
