@@ -89,7 +89,7 @@ func (e *Engine) place(ctx context.Context, a *attempt, m Method) (leave func(),
 	switch {
 	case a.payer == nil:
 		return e.clients.Take(ctx, string(a.client), e.Hooks.Wait)
-	case m.hasInvoice():
+	case m.hasInvoice() && !a.onBehalf:
 		return func() {}, nil
 	}
 	line := strconv.FormatInt(*a.payer, 10)
