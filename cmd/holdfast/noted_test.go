@@ -10,24 +10,33 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/migrations"
 )
 
-// Whoever changes something is noted, with what they asked for and how it ended; whoever only looks is not.
-func TestWhoChangesSomethingIsNoted(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.New(t)
+// byCarol runs commands as carol, who can be noted, and wants each to end with an exit code.
+func byCarol(t *testing.T, pool *pgxpool.Pool) func(want int, arguments ...string) (out string) {
 	env := settings(pool, "SUDO_USER=carol")
-	do := func(want int, arguments ...string) (out string) {
+	return func(want int, arguments ...string) (out string) {
 		t.Helper()
 		code, out, said := command(t, env, arguments...)
 		if code != want {
 			t.Fatalf("%v: exit code %d: %s%s", arguments, code, out, said)
 		}
+		if strings.Contains(said, "could not be noted") {
+			t.Errorf("%v: %s", arguments, said)
+		}
 		return out
 	}
+}
+
+// Whoever changes something is noted, with what they asked for and how it ended; whoever only looks is not.
+func TestWhoChangesSomethingIsNoted(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	do := byCarol(t, pool)
 	var alice struct{ Key string }
 	if err := json.Unmarshal([]byte(do(exitOK, "users", "add", "alice")), &alice); err != nil {
 		t.Fatal(err)
@@ -94,18 +103,7 @@ func TestWhatCannotBeNotedIsNotDone(t *testing.T) {
 func TestWhoMovesTheSchemaIsNoted(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	env := settings(pool, "SUDO_USER=carol")
-	do := func(want int, arguments ...string) (out string) {
-		t.Helper()
-		code, out, said := command(t, env, arguments...)
-		if code != want {
-			t.Fatalf("%v: exit code %d: %s%s", arguments, code, out, said)
-		}
-		if strings.Contains(said, "could not be noted") {
-			t.Errorf("%v: %s", arguments, said)
-		}
-		return out
-	}
+	do := byCarol(t, pool)
 	wantNoted := func(want ...string) {
 		t.Helper()
 		var noted []commandShown
