@@ -391,14 +391,14 @@ func TestANodeSilentOfPaymentsHoldsUpOneCaller(t *testing.T) {
 	t.Parallel()
 	_, server, _ := fixture(t)
 	cfg := server.Config()
-	cfg.CallTimeout = 4 * time.Second
+	cfg.CallTimeout = 6 * time.Second
 	c := server.Dial(cfg)
 	track := func(ctx context.Context) error {
 		return c.TrackPayment(ctx, paidaction.Hash{1}, func(paidaction.PaymentUpdate) error { return nil })
 	}
 	asked, speak := server.Mute()
 	go func() { <-asked }()
-	impatient, cancel := context.WithTimeout(t.Context(), cfg.CallTimeout*3/4)
+	impatient, cancel := context.WithTimeout(t.Context(), cfg.CallTimeout*5/6)
 	defer cancel()
 	if err := track(impatient); err == nil || errors.Is(err, paidaction.ErrPaymentNotFound) { // from here on the node is known to be silent
 		t.Fatal("it spoke")

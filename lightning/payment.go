@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/lightningnetwork/lnd/lnrpc"
@@ -64,17 +65,24 @@ func (c *Client) answering(ctx context.Context, method string, stream func(told 
 		return c.silent(method)
 	}
 	began, heard := time.Now(), false
-	late := time.AfterFunc(c.cfg.CallTimeout, func() { leave(false, true) })
+	tooLong := sync.OnceFunc(func() { leave(false, true) })
+	late := time.AfterFunc(c.cfg.CallTimeout, tooLong)
 	defer func() {
-		if late.Stop() && !heard {
+		switch {
+		case heard:
+		case late.Stop():
 			answered := ctx.Err() == nil && !errors.Is(err, ErrUnreachable)
 			leave(answered, time.Since(began) >= c.cfg.CallTimeout/2)
+		default:
+			tooLong() // the timer may only just have begun: whoever asks next must find the node marked
 		}
 	}()
 	return stream(func() {
 		if !heard {
 			heard = true
-			late.Stop()
+			if !late.Stop() {
+				tooLong() // before the answer counts, lest it mark the node afterwards
+			}
 			leave(true, false)
 		}
 	})
