@@ -55,8 +55,10 @@ func (w *Wallets) SaveIf(ctx context.Context, user, id int64, label string, s Se
 	if _, busy := w.testing.LoadOrStore(user, true); busy {
 		return Wallet{}, paidaction.Errorf(paidaction.CodeTryAgain, "One of your wallets is being tested. Try again when that is done.")
 	}
-	ms, err := w.test(ctx, s)
-	w.testing.Delete(user)
+	ms, err := func() (int64, error) {
+		defer w.testing.Delete(user) // also if the test panics
+		return w.test(ctx, s)
+	}()
 	if err != nil {
 		return Wallet{}, err
 	}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -38,6 +39,7 @@ type shares struct {
 	failing  int                 // of all, those to webhooks whose last attempt failed
 	lines    map[int64]time.Time // by owner: when the last of the tries that were set apart is due, as if there were no burst
 	latest   time.Time           // of all times that were told
+	swept    time.Time           // when those whose line is empty were last forgotten
 }
 
 // line returns how long an owner's next try has to wait for those before it.
@@ -55,10 +57,14 @@ func (s *shares) lineUp(owner int64, now time.Time) time.Duration {
 	// If the clock was set back, nobody's turn would come before it is where it was. A time can also be older than the
 	// latest since its caller was slow.
 	if s.lines == nil || now.Before(s.latest.Add(-time.Minute)) {
-		s.lines, s.latest = map[int64]time.Time{}, now
+		s.lines, s.latest, s.swept = map[int64]time.Time{}, now, now
 	}
 	if now.After(s.latest) {
 		s.latest = now
+	}
+	if now.Sub(s.swept) >= time.Minute { // each owner who was ever told something would stay otherwise
+		maps.DeleteFunc(s.lines, func(_ int64, end time.Time) bool { return end.Before(now) })
+		s.swept = now
 	}
 	end := s.lines[owner]
 	if end.Before(now) {
