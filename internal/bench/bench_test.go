@@ -153,7 +153,8 @@ func TestUsageIsReadFromTheKernelsText(t *testing.T) {
 	}
 }
 
-// What pgbench does while it connects and warms up is not counted, nor is what it does after its time.
+// What pgbench does while it connects and warms up is not counted, nor is what it does after its time. A line that is
+// read too late begins and ends nothing, since processor time is that of the moment.
 func TestPgbenchIsMeasuredOnceItIsWarm(t *testing.T) {
 	t.Parallel()
 	said := "pgbench (15.18)\n"
@@ -165,13 +166,26 @@ func TestPgbenchIsMeasuredOnceItIsWarm(t *testing.T) {
 		asked++
 		return time.Duration(asked*asked) * time.Second, nil
 	}
-	done, tps, used, err := readProgress(strings.NewReader(said), 2*time.Second, cpu)
+	early := func() time.Time { return time.Unix(1764377000, 0) }
+	done, tps, used, err := readProgress(strings.NewReader(said), 2*time.Second, early, cpu)
 	if err != nil || done != 2100 || tps != 1050 || used != 3*time.Second || asked != 2 {
 		t.Errorf("%d, %v, %v, %v, %d times asked", done, tps, used, err, asked)
 	}
+	for late, want := range map[int]int64{3: 6100, 5: 7100} { // counted from 0: line 3 would begin, and line 5 end
+		line := -1
+		clock := func() time.Time {
+			if line++; line == late {
+				return time.Unix(1764377000+int64(line), 150e6)
+			}
+			return early()
+		}
+		if done, _, _, err := readProgress(strings.NewReader(said), 2*time.Second, clock, cpu); err != nil || done != want {
+			t.Errorf("with line %d read late: %d, %v", late, done, err)
+		}
+	}
 	failed := strings.Replace(said, ", 0 failed", ", 3 failed", 1)
 	for _, bad := range []string{"", said[:len(said)/2], failed} {
-		if _, _, _, err := readProgress(strings.NewReader(bad), 2*time.Second, cpu); err == nil {
+		if _, _, _, err := readProgress(strings.NewReader(bad), 2*time.Second, early, cpu); err == nil {
 			t.Errorf("%q is a result", bad)
 		}
 	}
