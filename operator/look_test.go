@@ -14,6 +14,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
 	"github.com/a-seed-a7aed72f/holdfast/operator"
@@ -157,5 +158,30 @@ func TestLookIsBounded(t *testing.T) {
 	}
 	if due := look.Jobs[0].Due; due < time.Hour || due > 2*time.Hour {
 		t.Errorf("the oldest has been due for %s", due)
+	}
+}
+
+// A payment that its receiver lets hang is not stuck, or each receiver could have the operator called. One that no node
+// has taken is.
+func TestAHangingPaymentIsNotStuck(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	alice, bob := w.User("alice", 0, 0), w.User("bob", 0, 100_000_000)
+	receiver := w.Wallets.Add(alice).Receiver
+	withdraw := func() *paidaction.PaidAction {
+		inv := receiver.Issue(simnode.Ask{Amount: 20_000, Act: simnode.Holds})
+		return w.Pay(bob, community.KindWithdraw, community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, "")
+	}
+	hanging := withdraw()
+	stop := w.Run(w.Relay)
+	w.AwaitShown(hanging.ID)
+	stop()
+	untaken := withdraw()
+	w.Clock.Advance(untaken.Deadline.Add(2 * time.Minute).Sub(w.Clock.Now()))
+
+	l := operator.NewLookout(operator.Config{Pool: w.Pool, Queues: worker.Queues(), Now: w.Clock.Now})
+	wantLines(t, shown(t, l), "actions_open state=FORWARDING 2", "actions_stuck state=FORWARDING 1")
+	if look, err := l.Look(w.Ctx); err != nil || len(look.Stuck) != 1 || look.Stuck[0].ID != untaken.ID {
+		t.Errorf("%+v, %v", look, err)
 	}
 }

@@ -85,36 +85,40 @@ func (e *Engine) prepare(ctx context.Context, failed *PaidAction) error {
 	if err != nil {
 		return fmt.Errorf("read the invoice of action %d: %w", failed.ID, err)
 	}
-	end, few := e.preparing.begin(was.ReceiverID)
+	end, may := e.preparing.begin(was.ReceiverID)
 	defer end()
 	a := &attempt{def: e.actions[failed.Kind], args: failed.Args, payer: failed.Payer, client: failed.client, number: int16(failed.Attempt) + 1,
-		previous: failed.ID, genesis: &failed.Genesis, turn: unordered{}, proof: proof{proved: failed.proved}, chosen: was.Chosen, indirect: !few, unasked: true}
+		previous: failed.ID, genesis: &failed.Genesis, turn: unordered{}, proof: proof{proved: failed.proved}, chosen: was.Chosen, indirect: !may, unasked: true}
 	_, err = e.walk(ctx, a, "")
 	return err
 }
 
-// preparedAtOnce is how many attempts that follow failed payments to one receiver this process prepares at a time: half
-// of the workers that do so. Wallets can hang for as long as they are waited for, and it costs their owner nothing that
-// payments to them fail. Beyond that no wallet is asked, as if none were left.
-const preparedAtOnce = 8
+// AskingAtOnce is how many of the attempts that follow failed payments may ask wallets at a time in a process. Wallets
+// can hang for as long as they are waited for, and it costs their owner nothing that payments to them fail. What is
+// above asks none, as if no wallet were left, so whoever works on such attempts needs a few places more than these.
+const AskingAtOnce = 12
 
-// preparing counts the attempts that are being prepared, by the receiver of the failed payment.
+// preparing counts the attempts that may ask wallets, by the receiver of the failed payment.
 type preparing struct {
-	mu sync.Mutex
-	of map[int64]int
+	mu  sync.Mutex
+	of  map[int64]int
+	all int
 }
 
-// begin counts one more until end; few is false where there are as many as may be.
-func (p *preparing) begin(receiver int64) (end func(), few bool) {
+// begin counts one more until end; may is false where there are as many as may be. The fewer are free, the fewer a
+// receiver may have, down to one: one alone has four, and it takes six to have them all.
+func (p *preparing) begin(receiver int64) (end func(), may bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.of[receiver] >= preparedAtOnce {
+	if free := AskingAtOnce - p.all; free == 0 || p.of[receiver] > 0 && 2*p.of[receiver] >= free {
 		return func() {}, false
 	}
 	p.of[receiver]++
+	p.all++
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		p.all--
 		if p.of[receiver]--; p.of[receiver] == 0 {
 			delete(p.of, receiver)
 		}

@@ -17,14 +17,14 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// A receiver whose wallets hang takes at most half of those who prepare next attempts. What is above is prepared
+// A receiver whose wallets hang takes at most four of the sixteen who prepare next attempts. What is above is prepared
 // without their wallets, at once, and none of it waits.
 func TestAReceiverWhoseWalletsHangHoldsUpNoOthersAttempts(t *testing.T) {
 	b := setup(t)
 	b.wallet.Ask.Act = simnode.Refuses
 	stop := b.Run(b.Relay)
 	var failed []int64
-	for range 9 {
+	for range 5 {
 		pa := b.zap()
 		b.pay(pa)
 		b.Await(pa.ID, paidaction.Failed)
@@ -34,7 +34,7 @@ func TestAReceiverWhoseWalletsHangHoldsUpNoOthersAttempts(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	b.wallet.Before = func() { asked <- struct{}{}; <-answer }
 	var hanging sync.WaitGroup
-	for _, id := range failed[:8] {
+	for _, id := range failed[:4] {
 		hanging.Go(func() {
 			if err := b.Engine.Again(b.Ctx, id); err != nil {
 				t.Error(err)
@@ -42,23 +42,23 @@ func TestAReceiverWhoseWalletsHangHoldsUpNoOthersAttempts(t *testing.T) {
 		})
 		<-asked
 	}
-	ninth := make(chan error, 1)
-	go func() { ninth <- b.Engine.Again(b.Ctx, failed[8]) }()
+	fifth := make(chan error, 1)
+	go func() { fifth <- b.Engine.Again(b.Ctx, failed[4]) }()
 	select {
-	case err := <-ninth:
+	case err := <-fifth:
 		if err != nil {
 			t.Fatal(err)
 		}
 	case <-asked:
-		t.Fatal("the ninth waits for them, too")
+		t.Fatal("the fifth waits for them, too")
 	case <-time.After(20 * time.Second):
-		t.Fatal("the ninth waits")
+		t.Fatal("the fifth waits")
 	}
 	close(answer)
 	hanging.Wait()
 	for i, id := range failed {
 		want := paidaction.P2P
-		if i == 8 {
+		if i == 4 {
 			want = paidaction.Optimistic
 		}
 		if next := b.Look(*b.WantState(id, paidaction.Retrying).Successor); next.Method != want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgbouncer"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
@@ -550,5 +552,39 @@ func TestBalancesAreFolded(t *testing.T) {
 	w.await("no unfolded balance", func() bool { return w.count(`SELECT count(*) FROM balance_delta`) == 0 })
 	if n, err := ledger.Balance(w.ctx, db.New(w.pool), ledger.RewardSats); err != nil || n != 3000 {
 		t.Errorf("rewards hold %d msat: %v", n, err)
+	}
+}
+
+// A pooler that was away as the process started refuses the parameters of River's connections once it is back.
+func TestJobsRunBehindAPoolerThatWasAwayAtTheStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	settings, err := pgxpool.ParseConfig(pgbouncer.Start(t, w.pool))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dials atomic.Int32
+	dial := settings.ConnConfig.DialFunc
+	settings.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials.Add(1) < 3 {
+			return nil, errors.New("the pooler is away")
+		}
+		return dial(ctx, network, address)
+	}
+	if w.config.Pool, err = pgxpool.NewWithConfig(w.ctx, settings); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.config.Pool.Close)
+	jobs, err := New(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := jobs.riverPool(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	if err := pool.Ping(w.ctx); err != nil {
+		t.Error(err)
 	}
 }

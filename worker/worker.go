@@ -40,8 +40,8 @@ const (
 const (
 	moneyJobs    = 32
 	effectJobs   = 16
-	attemptJobs  = 16 // wallets can block each for half a minute
-	deliveryJobs = 64 // shared between the owners of the servers
+	attemptJobs  = paidaction.AskingAtOnce + 4 // wallets can block each of the former for half a minute
+	deliveryJobs = 64                          // shared between the owners of the servers
 )
 
 // Settings bound the work. The zero value of each field stands for its default.
@@ -158,7 +158,7 @@ const riverConnections = 6
 var riverSettings = map[string]string{"synchronous_commit": "off", "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 
 // riverPool is a pool for River's bookkeeping: which job is fetched, which is done. Jobs are never inserted through it,
-// but on the main pool, in the transaction that decides on them.
+// but on the main pool, in the transaction that decides on them. It waits until the database answers, or ctx ends.
 //
 // A pooler in transaction mode refuses the parameters. Setting them by a statement instead would leave them on a server
 // connection that serves payments next. So behind such a pooler River's commits are as durable as all others, and its
@@ -168,25 +168,38 @@ func (w *Worker) riverPool(ctx context.Context) (*pgxpool.Pool, error) {
 	settings.MaxConns = riverConnections
 	dbconn.Listens(settings.ConnConfig) // one of them listens for new jobs
 	maps.Copy(settings.ConnConfig.RuntimeParams, riverSettings)
-	pool, err := pgxpool.NewWithConfig(ctx, settings)
+	lasting := context.WithoutCancel(ctx) // jobs finish their bookkeeping while River stops
+	pool, err := pgxpool.NewWithConfig(lasting, settings)
 	if err != nil {
 		return nil, err
 	}
 	const unsupported = "08P01" // protocol_violation
-	refused := (*pgconn.PgError)(nil)
-	if err := pool.Ping(ctx); !errors.As(err, &refused) || refused.Code != unsupported {
+	var takesNone bool
+	// Only an answer tells: who is away at the moment may refuse the parameters later, and no job would ever run.
+	err = retry(ctx, w.Clock, func(err error) { w.failed(ctx, "jobs", err) }, func(ctx context.Context) error {
+		err := pool.Ping(ctx)
+		refused := (*pgconn.PgError)(nil)
+		if takesNone = errors.As(err, &refused) && refused.Code == unsupported; takesNone {
+			return nil
+		}
+		return err
+	})
+	if err == nil && !takesNone {
 		return pool, nil
 	}
 	pool.Close()
+	if err != nil {
+		return nil, err
+	}
 	for parameter := range riverSettings {
 		delete(settings.ConnConfig.RuntimeParams, parameter)
 	}
-	return pgxpool.NewWithConfig(ctx, settings)
+	return pgxpool.NewWithConfig(lasting, settings)
 }
 
 // runJobs runs River until ctx ends.
 func (w *Worker) runJobs(ctx context.Context) error {
-	pool, err := w.riverPool(context.WithoutCancel(ctx)) // jobs finish their bookkeeping while River stops
+	pool, err := w.riverPool(ctx)
 	if err != nil {
 		return fmt.Errorf("make the pool of the job client: %w", err)
 	}

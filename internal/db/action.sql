@@ -287,8 +287,12 @@ SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at
 WHERE id < @before ORDER BY id DESC LIMIT @page;
 
 -- name: ListStuck :many
-SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
-WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= @at ORDER BY deadline, id LIMIT @page;
+-- While a node is at an outgoing payment, a passed deadline is not a fault, as in BreaksOfDeadlines: a receiver may let it hang for hours.
+SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action a
+WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= @at AND NOT (
+    (state = 'FORWARDING' OR (state = 'FORWARDED' AND flow = 'OUTGOING')) AND EXISTS (
+        SELECT FROM relay_payment r WHERE r.action_id = a.id AND r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL))
+ORDER BY deadline, id LIMIT @page;
 
 -- name: OwnActions :many
 -- As GetAction, for those of these actions that one payer has paid for.

@@ -741,8 +741,11 @@ func (q *Queries) ListActions(ctx context.Context, arg ListActionsParams) ([]Lis
 }
 
 const listStuck = `-- name: ListStuck :many
-SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action
-WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= $1 ORDER BY deadline, id LIMIT $2
+SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action a
+WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= $1 AND NOT (
+    (state = 'FORWARDING' OR (state = 'FORWARDED' AND flow = 'OUTGOING')) AND EXISTS (
+        SELECT FROM relay_payment r WHERE r.action_id = a.id AND r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL))
+ORDER BY deadline, id LIMIT $2
 `
 
 type ListStuckParams struct {
@@ -764,6 +767,7 @@ type ListStuckRow struct {
 	FailureCode *string
 }
 
+// While a node is at an outgoing payment, a passed deadline is not a fault, as in BreaksOfDeadlines: a receiver may let it hang for hours.
 func (q *Queries) ListStuck(ctx context.Context, arg ListStuckParams) ([]ListStuckRow, error) {
 	rows, err := q.db.Query(ctx, listStuck, arg.At, arg.Page)
 	if err != nil {

@@ -434,9 +434,11 @@ func (q *Queries) NoteEnd(ctx context.Context, arg NoteEndParams) error {
 
 const openByState = `-- name: OpenByState :many
 
-SELECT o.state, count(*) AS actions, count(*) FILTER (WHERE o.deadline <= $1::timestamptz) AS stuck, min(o.changed_at)::timestamptz AS oldest
+SELECT o.state, count(*) AS actions, min(o.changed_at)::timestamptz AS oldest, count(*) FILTER (WHERE o.deadline <= $1::timestamptz AND NOT (
+    (o.state = 'FORWARDING' OR (o.state = 'FORWARDED' AND o.flow = 'OUTGOING')) AND EXISTS (
+        SELECT FROM relay_payment r WHERE r.action_id = o.id AND r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL))) AS stuck
 FROM (
-    SELECT state, deadline, changed_at FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') ORDER BY deadline, id LIMIT $2
+    SELECT id, flow, state, deadline, changed_at FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') ORDER BY deadline, id LIMIT $2
 ) AS o GROUP BY o.state ORDER BY o.state
 `
 
@@ -448,13 +450,13 @@ type OpenByStateParams struct {
 type OpenByStateRow struct {
 	State   string
 	Actions int64
-	Stuck   int64
 	Oldest  time.Time
+	Stuck   int64
 }
 
 // What an operator looks at. Every query reads at most a page of what is open, through the indexes of what is open, whatever the history
 // and the backlog hold.
-// Of a page of open actions, the oldest deadlines first: those that are stuck are among them.
+// Of a page of open actions, the oldest deadlines first: those that are stuck are among them. What a receiver lets hang is not (ListStuck).
 func (q *Queries) OpenByState(ctx context.Context, arg OpenByStateParams) ([]OpenByStateRow, error) {
 	rows, err := q.db.Query(ctx, openByState, arg.StuckSince, arg.Page)
 	if err != nil {
@@ -467,8 +469,8 @@ func (q *Queries) OpenByState(ctx context.Context, arg OpenByStateParams) ([]Ope
 		if err := rows.Scan(
 			&i.State,
 			&i.Actions,
-			&i.Stuck,
 			&i.Oldest,
+			&i.Stuck,
 		); err != nil {
 			return nil, err
 		}

@@ -302,3 +302,18 @@ func (w *World) AwaitStage(id int64, want string) db.RelayPayment {
 		}
 	}
 }
+
+// AwaitShown waits until a node has shown an action's outgoing payment. It polls as AwaitStage does.
+func (w *World) AwaitShown(id int64) {
+	w.Helper()
+	limit, tick := time.NewTimer(time.Minute), time.NewTicker(5*time.Millisecond)
+	defer limit.Stop()
+	defer tick.Stop()
+	for w.Count(`SELECT count(*) FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id WHERE p.action_id = $1 AND a.seen`, id) == 0 {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			w.Fatalf("no node has shown the payment of action %d", id)
+		}
+	}
+}
