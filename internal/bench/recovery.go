@@ -155,7 +155,7 @@ func (r *recovering) run(ctx context.Context, recovery *Recovery) (err error) {
 		}
 		err = errors.Join(err, r.node.stop())
 	}()
-	if r.database, err = startDatabase(ctx, scratch.Dir, r.Options, growthSettings); err != nil {
+	if r.database, err = startDatabase(ctx, scratch.Dir, r.Options, map[string]string{"shared_preload_libraries": "pg_stat_statements"}); err != nil {
 		return err
 	}
 	defer r.database.Stop()
