@@ -222,6 +222,17 @@ func (r *Relay) confirm(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 	if err != nil {
 		return out, fmt.Errorf("ask node %s: %w", *row.Node, err)
 	}
+	if failed(now, err) { // of the claim's own payment it may be right: the receiver told the preimage, and the data came back
+		claims, err := db.New(r.Pool).Attempts(ctx, row.ID)
+		if err != nil {
+			return out, fmt.Errorf("read the claims: %w", err)
+		}
+		for _, a := range claims {
+			if a.Node == *row.Node && isEarlier(a, now) {
+				return out, r.lost(a, "%w, only one that had failed before it: was node %s restored?", paidaction.ErrPaymentNotFound, a.Node)
+			}
+		}
+	}
 	if now.State == paidaction.PaymentSucceeded {
 		out.Final, out.Paid, out.Fee = true, now.Paid, now.Fee
 	}
