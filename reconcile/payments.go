@@ -29,7 +29,9 @@ func (r *run) comparePayment(ctx context.Context, node paidaction.Node, row db.P
 		return nil
 	}
 	there, err := paidaction.PresentPayment(ctx, sender, paidaction.Hash(row.PaymentHash))
-	absent := errors.Is(err, paidaction.ErrPaymentNotFound)
+	// What had failed before the claim's send is shown by a node that was restored: it does not know this payment.
+	earlier := err == nil && row.Earlier != nil && there.Created == *row.Earlier
+	absent := errors.Is(err, paidaction.ErrPaymentNotFound) || earlier
 	if err != nil && !absent {
 		return errSilent{err}
 	}

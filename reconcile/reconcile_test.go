@@ -200,6 +200,29 @@ func TestAPaymentThatItsNodeHasForgottenIsFound(t *testing.T) {
 	}
 }
 
+// A withdrawal failed and the next one of the same invoice was made, and the node is restored from between: what failed is not what counts as
+// made. Whoever took it for that would give the payer the money back.
+func TestAFailureFromBeforeTheSendIsNoneOfWhatWasPaid(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	carol := w.Network.AddReceiver("carol")
+	inv := carol.Issue(simnode.Ask{Amount: 20 * sat, Act: simnode.Refuses})
+	alice := w.User("alice", 0, 100_000)
+	w.Run(w.Relay)
+	withdraw := func(until paidaction.State) {
+		pa := w.Pay(alice, community.KindWithdraw, community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, "")
+		w.Await(pa.ID, until)
+	}
+	withdraw(paidaction.Failed)
+	backup := w.Node.Backup()
+	carol.Change(inv.Hash, simnode.Pays)
+	withdraw(paidaction.Paid)
+	w.Node.Restore(backup)
+	if found := run(t, w).Invariants[8]; found.Broken != 1 || found.Breaks[0].Kind != "payment-lost" {
+		t.Errorf("%+v", found)
+	}
+}
+
 // One job may be for several actions: it counts for each of them.
 func TestAJobOfSeveralIsAJobOfEach(t *testing.T) {
 	t.Parallel()

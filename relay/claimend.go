@@ -15,6 +15,10 @@ const (
 	endedNotSent = "NOT_SENT" // nothing was sent under it
 )
 
+// notKnown is the reason of a claim that was lost on its way to its node, or never came that far: unlike with the other
+// reasons, nobody knows which.
+const notKnown = "the node does not know it"
+
 // ending is how a claim ends.
 type ending struct {
 	attempt db.RelayAttempt // as it was before its node was asked
@@ -113,11 +117,25 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, e ending, why re
 // anotherNode reports whether a node that has not refused the payment is left to try.
 func (r *Relay) anotherNode(ctx context.Context, q *db.Queries, row db.RelayPayment, e ending,
 	expired bool) (bool, error) {
-	if e.outcome != endedFailed || receiverRefused(e.reason) || int(row.Attempts) >= r.Settings.MaxAttempts || expired {
+	if e.outcome != endedFailed || receiverRefused(e.reason) || expired {
 		return false, nil
+	}
+	if often, err := r.triedOften(ctx, q, row); err != nil || often {
+		return false, err
 	}
 	refusing, err := q.RefusingNodes(ctx, row.ID)
 	return len(refusing) < len(r.Nodes.Names()), err
+}
+
+// triedOften reports whether a payment may have been sent as often as one is tried. A claim under which certainly nothing
+// was sent is no try: a node that is behind the chain for a while would use up those of a payment that then is lost on
+// its way, and waits for its invoice to expire.
+func (r *Relay) triedOften(ctx context.Context, q *db.Queries, row db.RelayPayment) (bool, error) {
+	n, err := q.Tries(ctx, db.TriesParams{ID: row.ID, NotKnown: notKnown})
+	if err != nil {
+		return false, fmt.Errorf("count the claims: %w", err)
+	}
+	return int(n) >= r.Settings.MaxAttempts, nil
 }
 
 // receiverRefused reports whether the payment reached its receiver: another node would get the same answer.

@@ -59,6 +59,56 @@ func TestWhatWasLostTooOftenGoesBackOnceItsInvoiceHasExpired(t *testing.T) {
 	b.wantSound()
 }
 
+// unsent has a node behind the chain claim a payment as often as one is tried: nothing is sent.
+func (b *bundle) unsent() {
+	b.Helper()
+	b.Node.SetSynced(false)
+	for range 3 {
+		if claimed, err := b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance); !claimed || err != nil {
+			b.Fatalf("claimed: %t, error %v", claimed, err)
+		}
+		b.Clock.Advance(time.Minute)
+	}
+	b.Node.SetSynced(true)
+}
+
+// Claims under which nothing was sent are no tries: what is lost on its way after them is sent again, and need not wait
+// until its invoice has expired.
+func TestWhatIsLostAfterClaimsThatSentNothingIsSentAgain(t *testing.T) {
+	b := setup(t).rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	b.unsent()
+	b.Node.FailBefore(simnode.MethodPay, 1) // the node restarts: the call never arrives
+	for range 2 {
+		if claimed, err := b.Relay.Step(b.Ctx, b.Node.Name(), b.Engine.Advance); !claimed || err != nil {
+			t.Fatalf("claimed: %t, error %v", claimed, err)
+		}
+		b.Clock.Advance(over)
+		b.rounds(2)
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
+// Nor do they keep another node from trying what the first one could not make.
+func TestAnotherNodeTriesWhatFailedAfterClaimsThatSentNothing(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	b.unsent()
+	b.Node.SetIsolated(true)
+	for _, node := range []string{"one", "two"} {
+		if claimed, err := b.Relay.Step(b.Ctx, node, b.Engine.Advance); !claimed || err != nil {
+			t.Errorf("node %s, claimed: %t, error %v", node, claimed, err)
+		}
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
 // The node did not know a payment when its claim ended, and has it after all: the call was slow to arrive. The node
 // lacks by then the very money that it has sent, so it is given nothing, and nobody claims the payment for it. It is
 // followed there all the same: else the receiver would be paid, and the payer's payment would go back to them.

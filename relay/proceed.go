@@ -201,10 +201,10 @@ func (r *Relay) notFound(ctx context.Context, node paidaction.SendingNode, row d
 		end := ending{attempt, endedNotSent, "the invoice has expired"}
 		return r.ended(ctx, row, end, reasonOf(string(wrap.Expired)))
 	}
-	if int(row.Attempts) >= r.Settings.MaxAttempts {
-		return paidaction.Outcome{}, nil
+	if often, err := r.triedOften(ctx, db.New(r.Pool), row); err != nil || often {
+		return paidaction.Outcome{}, err
 	}
-	return paidaction.Outcome{}, r.sendAgain(ctx, row, attempt, &attempt.Node, "the node does not know it", 0)
+	return paidaction.Outcome{}, r.sendAgain(ctx, row, attempt, &attempt.Node, notKnown, 0)
 }
 
 // confirm asks whether all parts of a payment are final, and what they cost.
@@ -221,6 +221,18 @@ func (r *Relay) confirm(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 	now, err := r.present(ctx, node, hashOf(row))
 	if err != nil {
 		return out, fmt.Errorf("ask node %s: %w", *row.Node, err)
+	}
+	if failed(now, err) { // not of any: where a receiver told the preimage, the node's data may be back, and be right
+		claims, err := db.New(r.Pool).Attempts(ctx, row.ID)
+		if err != nil {
+			return out, fmt.Errorf("read the claims: %w", err)
+		}
+		for _, a := range claims {
+			if a.Node == *row.Node && isEarlier(a, now) {
+				return out, r.lost(a, "%w, only one that had failed before it: was node %s restored?",
+					paidaction.ErrPaymentNotFound, a.Node)
+			}
+		}
 	}
 	if now.State == paidaction.PaymentSucceeded {
 		out.Final, out.Paid, out.Fee = true, now.Paid, now.Fee

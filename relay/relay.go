@@ -86,7 +86,7 @@ type Wallets interface {
 
 // Settings bound what the relay does. The zero value of each field stands for its default.
 type Settings struct {
-	MaxAttempts   int             // claims of one payment; default 3
+	MaxAttempts   int             // claims of one payment that may have sent it; default 3
 	SendWindow    time.Duration   // how long after the claim the send may begin; default 10 s
 	Grace         time.Duration   // added to that, for a node that is slow to say what it was given; default 10 s
 	SendTimeout   time.Duration   // how long a node tries routes for a withdrawal; default 30 s

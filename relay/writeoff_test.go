@@ -7,11 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
 // wantNotLost fails the test unless an action cannot be written off, and nothing changes.
@@ -80,6 +84,49 @@ func TestAWithdrawalWhoseNodeIsWipedIsWrittenOff(t *testing.T) {
 	b.wantLeft(pa, 55_000)
 	b.wantLoss(pa.ID, 5_000)
 	b.wantNotLost(pa.ID)
+}
+
+// The same where the node shows only an earlier payment of the same invoice, which had failed: that one is not meant, whether the preimage
+// is known from the node, which had shown it before, or from the receiver.
+func TestAWithdrawalWhoseNodeShowsOnlyAnEarlierFailureIsWrittenOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		act   simnode.Act
+		knows func(*bundle, simnode.Issued, *paidaction.PaidAction)
+	}{
+		"from the node": {simnode.Splits, func(b *bundle, _ simnode.Issued, pa *paidaction.PaidAction) { b.Await(pa.ID, paidaction.Forwarded) }},
+		"from the receiver": {simnode.Holds, func(b *bundle, _ simnode.Issued, _ *paidaction.PaidAction) {
+			b.await("the node has shown it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 2 })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, inv, again := withdrawnAgain(t, c.act)
+			backup := b.Node.Backup()
+			b.Clock.Advance(time.Minute)
+			stop := b.Run(b.Relay)
+			c.knows(b, inv, again)
+			stop()
+			b.Node.Restore(backup)
+			b.Clock.Advance(over)
+			if c.act == simnode.Holds {
+				if err := b.Engine.Learn(b.Ctx, again.ID, inv.Preimage); err != nil {
+					t.Fatal(err)
+				}
+			}
+			registry := prometheus.NewRegistry()
+			b.Engine.Relay = b.NewRelay(func(c *relay.Config) { c.Metrics = relay.NewMetrics(registry) })
+			b.rounds(1)
+			b.WantState(again.ID, paidaction.Forwarded) // of itself nothing follows from that
+			if locktest.Metric(t, registry, "holdfast_relay_lost_by_node_total", b.Node.Name()) == 0 {
+				t.Error("nobody is told")
+			}
+			if err := b.Engine.WriteOff(b.Ctx, again.ID, "the disk is gone"); err != nil {
+				t.Fatal(err)
+			}
+			b.WantState(again.ID, paidaction.Paid)
+			b.wantLeft(again, 55_000)
+			b.wantLoss(again.ID, 5_000)
+		})
+	}
 }
 
 // The same of a forward, which is PAID already: what routing cost of it is the only thing that is missing.

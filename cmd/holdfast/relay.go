@@ -167,8 +167,9 @@ func (c relayRequeue) Run(ctx context.Context, e *environment) error {
 }
 
 type relayPaid struct {
-	Action   int64  `arg:"" help:"The action."`
-	Preimage string `required:"" secret:"" help:"The preimage that the receiver shows: 64 hexadecimal digits. Whoever shows it counts as paid." placeholder:"HEX"`
+	Action   int64    `arg:"" help:"The action."`
+	Preimage string   `required:"" secret:"" help:"The preimage that the receiver shows: 64 hexadecimal digits. Whoever shows it counts as paid." placeholder:"HEX"`
+	Replaced []string `help:"The node that was made anew, if it answers with another key since. Its data must be gone for good." placeholder:"NODE"`
 }
 
 // Run asks the nodes itself, independently of the running service, which then takes the payer's payment.
@@ -177,16 +178,10 @@ func (c relayPaid) Run(ctx context.Context, e *environment) error {
 	if err != nil || len(raw) != len(paidaction.Preimage{}) {
 		return fmt.Errorf("%w: --preimage must have 64 hexadecimal digits", errArguments)
 	}
-	e.config.Roles = nil
-	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {
+	return atKnownNodes(ctx, e, c.Replaced, func(s *service, q *db.Queries) error {
 		if _, err := relayOf(ctx, q, c.Action); err != nil {
 			return err
 		}
-		s, err := newService(ctx, e, pool)
-		if err != nil {
-			return err
-		}
-		defer s.close()
 		if err := s.engine.Learn(ctx, c.Action, paidaction.Preimage(raw)); err != nil {
 			return err
 		}

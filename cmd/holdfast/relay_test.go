@@ -91,8 +91,19 @@ func TestRelayPaid(t *testing.T) {
 			t.Errorf("%v: exit code %d\n%s%s", c.args, code, out, said)
 		}
 	}
+	// To settings that lead to another node everything looks lost; what the right one has can still fail.
+	if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO lightning_node (name, public_key, changed_at) VALUES ('sim', '02aa', now())
+		ON CONFLICT (name) DO UPDATE SET public_key = '02aa'`); err != nil {
+		t.Fatal(err)
+	}
+	for _, replaced := range [][]string{nil, {"--replaced", "other"}} {
+		code, out, said := command(t, env, append([]string{"relay", "paid", id, "--preimage", preimage}, replaced...)...)
+		if code != exitFailed || out != "" || !strings.Contains(said, "was known as 02aa") || !strings.Contains(said, "--replaced sim") {
+			t.Errorf("at another node, %v: exit code %d\n%s%s", replaced, code, out, said)
+		}
+	}
 	w.WantState(pa.ID, paidaction.Forwarding)
-	if code, out, said := command(t, env, "relay", "paid", id, "--preimage", preimage); code != exitOK || !strings.Contains(out, `"paid": `+id) {
+	if code, out, said := command(t, env, "relay", "paid", id, "--preimage", preimage, "--replaced", "sim"); code != exitOK || !strings.Contains(out, `"paid": `+id) {
 		t.Errorf("exit code %d\n%s%s", code, out, said)
 	}
 	w.WantState(pa.ID, paidaction.Forwarded)

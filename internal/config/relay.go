@@ -9,7 +9,7 @@ import (
 
 // Relay says how outgoing payments are sent (docs/relay.md). Its defaults are those of packages relay and paidaction.
 type Relay struct {
-	MaxAttempts   int           `help:"Most times that one payment is claimed." default:"3"`
+	MaxAttempts   int           `help:"Most times that one payment may have been sent." default:"3"`
 	SendWindow    time.Duration `help:"How long after it was claimed a payment may be sent." default:"10s"`
 	SendTimeout   time.Duration `help:"How long a node looks for a route for a withdrawal; whole seconds." default:"30s"`
 	AskTimeout    time.Duration `help:"How long a node may take to report the state of a payment." default:"10s"`

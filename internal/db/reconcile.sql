@@ -434,11 +434,11 @@ SELECT coalesce(sum(msat), 0)::bigint FROM posting WHERE action_id = @action_id 
 -- Every claim on a node that may have been paid, of what is open and of what ended since, and what its action has booked as having
 -- left our nodes. Begun at the payments, and the later claims at the hash: as joins, planned while there are few, they go through all claims of a node for
 -- each of them.
-SELECT relay_attempt.node, relay_attempt.outcome, relay_attempt.seen, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
+SELECT relay_attempt.node, relay_attempt.outcome, relay_attempt.seen, relay_attempt.earlier, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
     coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at,
     (SELECT coalesce(sum(posting.msat), 0) FROM posting WHERE posting.action_id = relay_payment.action_id AND posting.to_account = 0)::bigint AS left_msat,
     (relay_payment.failure_code IS NOT DISTINCT FROM 'WRITTEN_OFF')::boolean AS written_off
-FROM relay_payment CROSS JOIN LATERAL (SELECT c.id, c.node, c.outcome, c.seen FROM relay_attempt c WHERE c.payment_id = relay_payment.id OFFSET 0) AS relay_attempt
+FROM relay_payment CROSS JOIN LATERAL (SELECT c.id, c.node, c.outcome, c.seen, c.earlier FROM relay_attempt c WHERE c.payment_id = relay_payment.id OFFSET 0) AS relay_attempt
 WHERE relay_payment.action_id = ANY(@actions::bigint[]) AND (relay_payment.stage NOT IN ('completed', 'failed') OR relay_payment.changed_at >= @since)
     AND NOT EXISTS ( -- a node knows one payment of a hash: it is the last claim's
         SELECT FROM relay_payment p CROSS JOIN LATERAL (

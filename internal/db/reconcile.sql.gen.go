@@ -1399,11 +1399,11 @@ func (q *Queries) PartitionsDue(ctx context.Context) ([]string, error) {
 }
 
 const paymentsToCompare = `-- name: PaymentsToCompare :many
-SELECT relay_attempt.node, relay_attempt.outcome, relay_attempt.seen, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
+SELECT relay_attempt.node, relay_attempt.outcome, relay_attempt.seen, relay_attempt.earlier, relay_payment.action_id, relay_payment.payment_hash, relay_payment.stage,
     coalesce(relay_payment.fee_msat, 0)::bigint AS fee_msat, relay_payment.changed_at,
     (SELECT coalesce(sum(posting.msat), 0) FROM posting WHERE posting.action_id = relay_payment.action_id AND posting.to_account = 0)::bigint AS left_msat,
     (relay_payment.failure_code IS NOT DISTINCT FROM 'WRITTEN_OFF')::boolean AS written_off
-FROM relay_payment CROSS JOIN LATERAL (SELECT c.id, c.node, c.outcome, c.seen FROM relay_attempt c WHERE c.payment_id = relay_payment.id OFFSET 0) AS relay_attempt
+FROM relay_payment CROSS JOIN LATERAL (SELECT c.id, c.node, c.outcome, c.seen, c.earlier FROM relay_attempt c WHERE c.payment_id = relay_payment.id OFFSET 0) AS relay_attempt
 WHERE relay_payment.action_id = ANY($1::bigint[]) AND (relay_payment.stage NOT IN ('completed', 'failed') OR relay_payment.changed_at >= $2)
     AND NOT EXISTS ( -- a node knows one payment of a hash: it is the last claim's
         SELECT FROM relay_payment p CROSS JOIN LATERAL (
@@ -1421,6 +1421,7 @@ type PaymentsToCompareRow struct {
 	Node        string
 	Outcome     *string
 	Seen        bool
+	Earlier     *int64
 	ActionID    int64
 	PaymentHash []byte
 	Stage       string
@@ -1446,6 +1447,7 @@ func (q *Queries) PaymentsToCompare(ctx context.Context, arg PaymentsToComparePa
 			&i.Node,
 			&i.Outcome,
 			&i.Seen,
+			&i.Earlier,
 			&i.ActionID,
 			&i.PaymentHash,
 			&i.Stage,

@@ -233,6 +233,12 @@ UPDATE relay_attempt SET seen = true WHERE id = @id AND NOT seen;
 SELECT DISTINCT a.node FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
 WHERE p.id = $1 AND a.outcome = 'FAILED' AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at);
 
+-- name: Tries :one
+-- The claims since the last requeue under which a payment may have been sent, the open one too.
+SELECT count(*) FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
+WHERE p.id = @id AND (a.outcome IS NULL OR a.outcome = 'FAILED' OR (a.outcome = 'NOT_SENT' AND a.reason = @not_known::text))
+    AND (p.requeued_at IS NULL OR a.ended_at IS NULL OR a.ended_at > p.requeued_at);
+
 -- name: BegunBeforeAccepted :one
 -- Whether an operator has accepted a doubted history of the database since an action was begun. What was forgotten then
 -- may be a claim on its payment.

@@ -1179,6 +1179,25 @@ func (q *Queries) SeeAttemptLate(ctx context.Context, id int64) error {
 	return err
 }
 
+const tries = `-- name: Tries :one
+SELECT count(*) FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
+WHERE p.id = $1 AND (a.outcome IS NULL OR a.outcome = 'FAILED' OR (a.outcome = 'NOT_SENT' AND a.reason = $2::text))
+    AND (p.requeued_at IS NULL OR a.ended_at IS NULL OR a.ended_at > p.requeued_at)
+`
+
+type TriesParams struct {
+	ID       int64
+	NotKnown string
+}
+
+// The claims since the last requeue under which a payment may have been sent, the open one too.
+func (q *Queries) Tries(ctx context.Context, arg TriesParams) (int64, error) {
+	row := q.db.QueryRow(ctx, tries, arg.ID, arg.NotKnown)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const useForeignHash = `-- name: UseForeignHash :execrows
 INSERT INTO foreign_hash (payment_hash, used) VALUES ($1, $2) ON CONFLICT DO NOTHING
 `
