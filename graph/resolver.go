@@ -14,7 +14,7 @@ type resolver struct {
 	meters   meters
 	sockets  *slots   // open websockets
 	followed *slots   // subscriptions under way
-	unread   *slots   // bytes of answers that are in memory
+	unread   *slots   // bytes of answers and files that are in memory
 	reading  *portion // connections of answers
 	writing  *portion // connections of mutations that cost nothing
 }

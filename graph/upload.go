@@ -29,7 +29,8 @@ const (
 	uploadTime       = 2 * time.Minute  // for a file to arrive
 	uploadsAtOnce    = 16               // in this process
 	uploadsOfOne     = 2                // of these, for one user or one address
-	downloadPiece    = 256 << 10        // bytes
+	downloadPiece    = 64 << 10         // bytes
+	downloadBytes    = 96 << 10         // in memory for each reader: a piece, and what net/http copies it by
 	downloadPatience = 30 * time.Second // for a reader to take a piece
 )
 
@@ -169,6 +170,11 @@ func (f *files) get(w http.ResponseWriter, r *http.Request) {
 		f.refuse(w, r, err)
 		return
 	}
+	if !f.unread.take(s.who(), downloadBytes) {
+		f.refuse(w, r, tooMany(errUnread()))
+		return
+	}
+	defer f.unread.free(s.who(), downloadBytes)
 	h := w.Header()
 	h.Set("Content-Type", row.Upload.ContentType)
 	h.Set("Content-Disposition", "inline")
@@ -180,9 +186,8 @@ func (f *files) get(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(r.Header.Get("Range"), ",") {
 		r.Header.Del("Range") // each of many small parts would be a query: whoever wants several gets the whole file
 	}
-	control := http.NewResponseController(w)
-	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
-	http.ServeContent(w, r, "", row.Upload.CreatedAt, &download{ctx: withSession(r.Context(), s), q: f.reads(), upload: row.Upload, control: control})
+	http.ServeContent(w, r, "", row.Upload.CreatedAt, &download{ctx: withSession(r.Context(), s), q: f.reads(), upload: row.Upload,
+		control: http.NewResponseController(w), end: time.Now().Add(f.Limits.Download)})
 }
 
 func (f *files) find(r *http.Request) (row db.UploadByTokenRow, s *session, err error) {
@@ -219,6 +224,7 @@ type download struct {
 	q       *db.Queries
 	upload  db.Upload
 	control *http.ResponseController
+	end     time.Time // however willing its reader is: whoever takes a piece now and then could keep it for long
 
 	at    int64
 	piece []byte
@@ -239,11 +245,18 @@ func (d *download) Read(p []byte) (int, error) {
 			return 0, io.ErrUnexpectedEOF
 		}
 		d.piece, d.from = piece, d.at
-		_ = d.control.SetWriteDeadline(time.Now().Add(downloadPatience))
+		_ = d.control.SetWriteDeadline(earlier(time.Now().Add(downloadPatience), d.end)) // net/http ends it with the answer
 	}
 	n := copy(p, d.piece[d.at-d.from:])
 	d.at += int64(n)
 	return n, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // Seek implements io.Seeker.

@@ -98,7 +98,7 @@ func (a *api) wantRefused(name string, f file, status int, code string) {
 func (a *api) decode(body string, into any) {
 	a.Helper()
 	if err := json.Unmarshal([]byte(body), into); err != nil {
-		a.Fatalf("%s: %v", body, err)
+		a.Fatalf("%.300s: %v", body, err)
 	}
 }
 
@@ -186,14 +186,14 @@ func TestFilesComeInParts(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
 	owner := a.Person("owner", 0, 0)
-	content := png + strings.Repeat("0123456789abcdef", 40_000) // more than two pieces
+	content := png + strings.Repeat("0123456789abcdef", 40_000) // many pieces
 	u := a.Upload(owner, content)
 	whole := a.File(http.MethodGet, u.URL, owner, nil)
 	if whole.Status != http.StatusOK || whole.Body != content {
 		t.Errorf("%d, %d of %d bytes", whole.Status, len(whole.Body), len(content))
 	}
 	for asked, want := range map[string]string{
-		"bytes=0-7": content[:8], "bytes=8-": content[8:], "bytes=-5": content[len(content)-5:], "bytes=262140-262150": content[262140:262151],
+		"bytes=0-7": content[:8], "bytes=8-": content[8:], "bytes=-5": content[len(content)-5:], "bytes=65530-65540": content[65530:65541],
 	} {
 		if f := a.File(http.MethodGet, u.URL, owner, nil, "Range", asked); f.Status != http.StatusPartialContent || f.Body != want {
 			t.Errorf("%s: %d, %d bytes, want %d", asked, f.Status, len(f.Body), len(want))
@@ -213,6 +213,60 @@ func TestFilesComeInParts(t *testing.T) {
 	}
 	for _, path := range []string{"/uploads/x", "/uploads/%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00", "/uploads/" + strings.Repeat("a", 22)} {
 		a.wantRefused(path, a.File(http.MethodGet, path, owner, nil), http.StatusNotFound, "NOT_FOUND")
+	}
+}
+
+// Whoever asks for a file again and again and takes nothing has no more of it in memory than of other answers. Others get
+// it, and so do they, once what they do not take is gone.
+func TestFilesThatNobodyTakesAreBounded(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) {
+		c.Limits.Unread = 256 << 10
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	u := a.Upload(nobody, png+strings.Repeat("x", 9_000_000)) // more than the kernel keeps
+	get := func(from string) file { return a.File(http.MethodGet, u.URL, nobody, nil, "X-Forwarded-For", from) }
+	var left []io.Closer
+	for range 2 {
+		req, err := http.NewRequestWithContext(a.Ctx, http.MethodGet, a.URL+u.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Forwarded-For", "192.0.2.1")
+		resp, err := narrow().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("refused with %d", resp.StatusCode)
+		}
+		left = append(left, resp.Body)
+	}
+	a.wantRefused("a third", get("192.0.2.1"), http.StatusTooManyRequests, "OPERATION_LIMIT_EXCEEDED")
+	if f := get("192.0.2.2"); f.Status != http.StatusOK || int64(len(f.Body)) != u.Bytes {
+		t.Errorf("another address: %d, %d bytes", f.Status, len(f.Body))
+	}
+	left[0].Close()
+	a.until("room for one", func() bool { return get("192.0.2.1").Status == http.StatusOK })
+}
+
+// A file is sent for so long in all, however willing its reader is.
+func TestFilesAreSentForSoLong(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) { c.Limits.Download = time.Nanosecond })
+	u := a.Upload(nobody, png)
+	req, err := http.NewRequestWithContext(a.Ctx, http.MethodGet, a.URL+u.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := patient.RoundTrip(req)
+	if err != nil {
+		return // not even its headers came
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("%d bytes came after its time", len(body))
 	}
 }
 
