@@ -122,7 +122,7 @@ func NewHandler(c Config) (*API, error) {
 	d.executor = d.newExecutor()
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", d)
-	f := &files{door: d, slots: newSlots(uploadsAtOnce, uploadsOfOne)}
+	f := &files{d, newSlots(uploadsAtOnce, uploadsOfOne), newSlots(uploadsAtOnce, uploadsOfOne)}
 	mux.HandleFunc("POST /uploads", f.post)
 	mux.HandleFunc("GET /uploads/{token}", f.get)
 	mux.Handle("GET /playground/", http.StripPrefix("/playground/", playground()))

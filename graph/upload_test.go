@@ -416,34 +416,80 @@ func TestUnpaidFilesAreBoundedInAll(t *testing.T) {
 	a.Upload(three, png)
 }
 
+// arriving is a file of which the beginning has been sent.
+type arriving struct {
+	*io.PipeWriter
+	answer chan file
+}
+
+// begin begins to upload a file. It has its place: its body is asked for only then.
+func (a *api) begin(as person, headers ...string) *arriving {
+	a.Helper()
+	body, end := io.Pipe()
+	answer := make(chan file, 1)
+	go func() {
+		answer <- a.File(http.MethodPost, "/uploads", as, body, append(headers, "Content-Type", "image/png", "Expect", "100-continue")...)
+	}()
+	if _, err := io.WriteString(end, png); err != nil {
+		a.Fatal(err)
+	}
+	return &arriving{end, answer}
+}
+
 // A slow sender takes up no more than two places of their own.
 func TestSlowFilesHoldUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
 	slow, other := a.Person("slow", 0, 0), a.Person("other", 0, 0)
-	done := make(chan file)
-	var ends []*io.PipeWriter
+	var all []*arriving
 	for range 2 {
-		body, end := io.Pipe()
-		ends = append(ends, end)
-		go func() {
-			done <- a.File(http.MethodPost, "/uploads", slow, body, "Content-Type", "image/png", "Expect", "100-continue")
-		}()
-		// The body is asked for once it has its place.
-		if _, err := io.WriteString(end, png); err != nil {
-			t.Fatal(err)
-		}
+		all = append(all, a.begin(slow))
 	}
 	a.wantRefused("a third at once", a.File(http.MethodPost, "/uploads", slow, strings.NewReader(png), "Content-Type", "image/png"),
 		http.StatusServiceUnavailable, "TRY_AGAIN")
 	a.Upload(other, png)
-	for _, end := range ends {
-		end.Close()
-		if f := <-done; f.Status != http.StatusCreated {
+	for _, up := range all {
+		_ = up.Close()
+		if f := <-up.answer; f.Status != http.StatusCreated {
 			t.Errorf("%d %s", f.Status, f.Body)
 		}
 	}
 	a.Upload(slow, png)
+}
+
+// However many addresses hold the places of addresses, users have others.
+func TestFilesOfAddressesHoldUpNoUser(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
+	p := a.Person("somebody", 0, 0)
+	var all []*arriving
+	for n := range 8 {
+		all = append(all, a.begin(nobody, "X-Forwarded-For", fmt.Sprint("192.0.2.", n/2)))
+	}
+	a.wantRefused("another address", a.File(http.MethodPost, "/uploads", nobody, strings.NewReader(png), "Content-Type", "image/png", "X-Forwarded-For", "192.0.2.9"),
+		http.StatusServiceUnavailable, "TRY_AGAIN")
+	a.Upload(p, png)
+	for _, up := range all {
+		_ = up.Close()
+		if f := <-up.answer; f.Status != http.StatusCreated {
+			t.Errorf("%d %s", f.Status, f.Body)
+		}
+	}
+}
+
+// Of a file that does not go on to arrive nobody waits for the rest as long as a large one may take.
+func TestFilesThatStandStill(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	p := a.Person("somebody", 0, 0)
+	up := a.begin(p)
+	select {
+	case f := <-up.answer:
+		a.wantRefused("no more of it", f, http.StatusRequestTimeout, "TIME_LIMIT_EXCEEDED")
+	case <-time.After(time.Minute):
+		t.Error("it is still waited for")
+	}
+	_ = up.Close()
 }
 
 // A body that breaks off is no file, and of what breaks inside only a number is told.
