@@ -114,7 +114,7 @@ func NewHandler(c Config) (*API, error) {
 	if err := c.defaults(); err != nil {
 		return nil, err
 	}
-	d := &door{resolver: &resolver{Config: c, kinds: kinds(), keys: c.lookUpKeys(), meters: newMeters(c.Rates),
+	d := &door{resolver: &resolver{Config: c, kinds: kinds(), keys: c.lookUpKeys(), subjects: c.lookUpSubjects(), meters: newMeters(c.Rates),
 		sockets: newSlots(math.MaxInt, c.Limits.Sockets), followed: newSlots(math.MaxInt, c.Limits.Subscriptions),
 		unread:  newSlots(math.MaxInt, c.Limits.Unread),
 		reading: newReading(c.Pool.Config().MaxConns), writing: newWriting(c.Pool.Config().MaxConns)}}

@@ -10,7 +10,8 @@ import (
 type resolver struct {
 	Config
 	kinds    map[string]func(*paidaction.PaidAction) (schema.PaidAction, error)
-	keys     *gather.Group[*whose] // the look-ups of keys
+	keys     *gather.Group[*whose]   // the look-ups of keys
+	subjects *gather.Group[*subject] // and of whom a site's tokens are
 	meters   meters
 	sockets  *slots   // open websockets
 	followed *slots   // subscriptions under way
