@@ -114,7 +114,7 @@ func NewHandler(c Config) (*API, error) {
 	if err := c.defaults(); err != nil {
 		return nil, err
 	}
-	d := &door{resolver: &resolver{Config: c, kinds: kinds(), keys: c.lookUpKeys(), meters: newMeters(c.Rates),
+	d := &door{resolver: &resolver{Config: c, kinds: kinds(), keys: c.lookUpKeys(), subjects: c.lookUpSubjects(), meters: newMeters(c.Rates),
 		sockets: newSlots(math.MaxInt, c.Limits.Sockets), followed: newSlots(math.MaxInt, c.Limits.Subscriptions),
 		unread:  newSlots(math.MaxInt, c.Limits.Unread),
 		reading: newReading(c.Pool.Config().MaxConns), writing: newWriting(c.Pool.Config().MaxConns)}}
@@ -122,7 +122,7 @@ func NewHandler(c Config) (*API, error) {
 	d.executor = d.newExecutor()
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", d)
-	f := &files{door: d, slots: newSlots(uploadsAtOnce, uploadsOfOne)}
+	f := &files{d, newSlots(uploadsAtOnce, uploadsOfOne), newSlots(uploadsAtOnce, uploadsOfOne)}
 	mux.HandleFunc("POST /uploads", f.post)
 	mux.HandleFunc("GET /uploads/{token}", f.get)
 	mux.Handle("GET /playground/", http.StripPrefix("/playground/", playground()))

@@ -31,9 +31,10 @@ type Limits struct {
 	// Each of these is for one user with all their keys, or one address without a key, in this process.
 	Sockets       int           // open websockets; default 100
 	Subscriptions int           // under way, on any connection; default 200
-	Unread        int           // bytes of answers that are in memory; default 64 MiB, beside 16 KiB of each
+	Unread        int           // bytes of answers and files that are in memory; default 64 MiB, beside 16 KiB of each answer
 	Time          time.Duration // for a query, or for a request's mutations; default 30 seconds
 	Init          time.Duration // for the first message of a websocket; default 10 seconds
+	Download      time.Duration // for a file to be sent; default 10 minutes
 }
 
 func (l *Limits) defaults() error {
@@ -53,7 +54,8 @@ func (l *Limits) defaults() error {
 	l.Unread = cmp.Or(l.Unread, 64<<20)
 	l.Time = cmp.Or(l.Time, 30*time.Second)
 	l.Init = cmp.Or(l.Init, 10*time.Second)
-	if min(l.Tokens, l.Selections, l.Depth, l.Complexity, l.List, l.Thread, l.Queries, l.Mutations, l.Operations, l.Sockets, l.Subscriptions, l.Unread) < 0 || min(l.Body, l.Text) < 0 || min(l.Time, l.Init) < 0 {
+	l.Download = cmp.Or(l.Download, 10*time.Minute)
+	if min(l.Tokens, l.Selections, l.Depth, l.Complexity, l.List, l.Thread, l.Queries, l.Mutations, l.Operations, l.Sockets, l.Subscriptions, l.Unread) < 0 || min(l.Body, l.Text) < 0 || min(l.Time, l.Init, l.Download) < 0 {
 		return errors.New("graph: a limit must be above zero")
 	}
 	return nil

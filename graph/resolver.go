@@ -10,11 +10,12 @@ import (
 type resolver struct {
 	Config
 	kinds    map[string]func(*paidaction.PaidAction) (schema.PaidAction, error)
-	keys     *gather.Group[*whose] // the look-ups of keys
+	keys     *gather.Group[*whose]   // the look-ups of keys
+	subjects *gather.Group[*subject] // and of whom a site's tokens are
 	meters   meters
 	sockets  *slots   // open websockets
 	followed *slots   // subscriptions under way
-	unread   *slots   // bytes of answers that are in memory
+	unread   *slots   // bytes of answers and files that are in memory
 	reading  *portion // connections of answers
 	writing  *portion // connections of mutations that cost nothing
 }

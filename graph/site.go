@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
 	"github.com/a-seed-a7aed72f/holdfast/internal/sitejwt"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -33,6 +34,8 @@ func (r *resolver) authenticateToken(ctx context.Context, token, client string) 
 	if err != nil {
 		return nil, errToken()
 	}
+	s := &session{client: client, scopes: siteScopes(claims.Scopes), until: claims.Expires}
+	ctx = withSession(ctx, s) // until it is known whose token it is, it counts as its address
 	user, err := r.siteUser(ctx, claims)
 	if errors.Is(err, errOvertaken) {
 		user, err = r.siteUser(ctx, claims)
@@ -40,7 +43,43 @@ func (r *resolver) authenticateToken(ctx context.Context, token, client string) 
 	if err != nil {
 		return nil, notLookedUp(err)
 	}
-	return &session{client: client, user: &user, scopes: siteScopes(claims.Scopes), until: claims.Expires}, nil
+	s.user = &user
+	return s, nil
+}
+
+// subject asks for the user of a token's subject. Until it is answered, it has an error.
+type subject struct {
+	name string
+	user int64
+	err  error
+}
+
+// lookUpSubjects shares looks as lookUpKeys does: a look is before all meters, so it must not cost a connection for each
+// request. Nothing is remembered: what a server has lost that was replaced by another must not be believed.
+func (c Config) lookUpSubjects() *gather.Group[*subject] {
+	looks := gather.New(looksAtOnce, keysOfALook, func(ctx context.Context, all []*subject) {
+		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		names := make([]string, len(all))
+		for i, s := range all {
+			names[i] = s.name
+		}
+		rows, err := db.New(c.Pool).UsersBySite(ctx, db.UsersBySiteParams{Issuer: c.Site.Issuer, Subjects: names})
+		users := make(map[string]int64, len(rows))
+		for _, row := range rows {
+			users[row.Subject] = row.UserID
+		}
+		for _, s := range all {
+			var known bool
+			if s.user, known = users[s.name]; !known && err == nil {
+				s.err = pgx.ErrNoRows
+			} else {
+				s.err = err
+			}
+		}
+	})
+	looks.Patience = lookPatience
+	return looks
 }
 
 // siteScopes are the scopes of a token: all, unless it names some. Scopes that are not ours are for other services.
@@ -59,11 +98,14 @@ func siteScopes(said []string) []string {
 
 // siteUser returns the user for a token's subject. If two first requests come at once, one gets errOvertaken.
 func (r *resolver) siteUser(ctx context.Context, c sitejwt.Claims) (user int64, err error) {
-	user, err = db.New(r.Pool).UserBySite(ctx, db.UserBySiteParams{Issuer: r.Site.Issuer, Subject: c.Subject})
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return user, err
+	known := &subject{name: c.Subject, err: errNotAnswered}
+	if err := r.subjects.Do(ctx, known); err != nil {
+		return 0, err
 	}
-	err = pgx.BeginFunc(ctx, r.Pool, func(tx pgx.Tx) error {
+	if !errors.Is(known.err, pgx.ErrNoRows) {
+		return known.user, known.err
+	}
+	err = r.inTx(ctx, func(tx pgx.Tx) error {
 		q, now := db.New(tx), r.Now().UTC()
 		user, err = newUser(ctx, q, strings.ToLower(c.Name), now)
 		if _, refusal := paidaction.AsRefusal(err); refusal { // no name, or one that is invalid or taken

@@ -94,6 +94,42 @@ func TestFirstTokensAtOnce(t *testing.T) {
 	}
 }
 
+// However many requests come with tokens while their users cannot be looked up, others are answered: that look is before
+// any meter counts, and takes four of the database connections at most.
+func TestTokensLeaveConnectionsToOthers(t *testing.T) {
+	t.Parallel()
+	a, site := behind(t, dozen(t))
+	known := person{Key: site.Token(sitejwttest.Claims("1", a.Clock.Now()))}
+	a.Want(known, whoAmI, nil)
+	other := a.Person("other", 10, 0)
+	slow, err := a.Pool.Begin(a.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Exec(a.Ctx, `LOCK TABLE site_user`); err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan answer, 24)
+	for range cap(answers) {
+		go func() { answers <- a.Do(known, whoAmI, nil) }()
+	}
+	a.AwaitBlocked(2) // the first one, and a group of those who came meanwhile
+	for range 3 {
+		a.Want(other, `mutation { donate(sats: 1) { state } }`, nil)
+	}
+	if n := a.waiting(); n > 4 {
+		t.Errorf("tokens are looked up by %d connections, want 4 of 12 at most", n)
+	}
+	if err := slow.Commit(a.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range cap(answers) {
+		if r := <-answers; len(r.Errors) > 0 {
+			t.Errorf("once it can be looked up: %s", r.Raw)
+		}
+	}
+}
+
 func TestSiteThatIsAway(t *testing.T) {
 	t.Parallel()
 	a, site := behind(t)

@@ -18,7 +18,7 @@ const textsAtOnce = 50
 // hundred comments of the longest kind would else be an answer of a gigabyte, which ends the process, and anybody may
 // ask for it, or for many that are shorter and take none of them.
 type answerSize struct {
-	unread *slots // bytes of all answers of an asker
+	unread *slots // bytes of all that an asker has not taken
 	who    string
 
 	mu    sync.Mutex

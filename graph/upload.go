@@ -27,16 +27,19 @@ const codeMediaType paidaction.Code = "UNSUPPORTED_MEDIA_TYPE"
 // A file is held in memory as a whole while it is received, and in pieces while it is sent.
 const (
 	uploadTime       = 2 * time.Minute  // for a file to arrive
-	uploadsAtOnce    = 16               // in this process
+	uploadPiece      = 256 << 10        // bytes
+	uploadPatience   = 10 * time.Second // for a piece to arrive
+	uploadsAtOnce    = 8                // in this process, of users, and as many of addresses
 	uploadsOfOne     = 2                // of these, for one user or one address
-	downloadPiece    = 256 << 10        // bytes
+	downloadPiece    = 64 << 10         // bytes
+	downloadBytes    = 96 << 10         // in memory for each reader: a piece, and what net/http copies it by
 	downloadPatience = 30 * time.Second // for a reader to take a piece
 )
 
 // files receives and sends uploads. They are not part of GraphQL: a file is a request's body, not a string in one.
 type files struct {
 	*door
-	slots *slots
+	users, addresses *slots // apart: many addresses cost nothing, and would keep users from uploading
 }
 
 // sent is the answer to POST /uploads.
@@ -91,14 +94,14 @@ func (f *files) receive(w http.ResponseWriter, r *http.Request) (db.Upload, erro
 	if err != nil {
 		return db.Upload{}, err
 	}
-	u := community.NewUpload{Owner: s.user}
+	u, places := community.NewUpload{Owner: s.user}, f.users
 	if s.user == nil {
-		u.Client = f.Engine.ClientHash(s.client)
+		u.Client, places = f.Engine.ClientHash(s.client), f.addresses
 	}
-	if !f.slots.take(s.who(), 1) {
+	if !places.take(s.who(), 1) {
 		return db.Upload{}, refused(http.StatusServiceUnavailable, paidaction.CodeTryAgain, "Too many files are being uploaded. Try again in a moment.")
 	}
-	defer f.slots.free(s.who(), 1)
+	defer places.free(s.who(), 1)
 	ctx = withSession(ctx, s)
 	if err := community.CheckRoom(ctx, f.writes(), f.Prices, u.Owner); err != nil {
 		return db.Upload{}, tooMany(err)
@@ -129,8 +132,8 @@ func (f *files) receive(w http.ResponseWriter, r *http.Request) (db.Upload, erro
 
 // readFile reads the body, up to the limit. It may take longer than other requests.
 func (f *files) readFile(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)) // the server's own can have one
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.Prices.MaxUpload))
+	body := http.MaxBytesReader(w, r.Body, f.Prices.MaxUpload)
+	data, err := io.ReadAll(&arriving{body: body, control: http.NewResponseController(w), end: time.Now().Add(uploadTime)})
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -139,6 +142,26 @@ func (f *files) readFile(w http.ResponseWriter, r *http.Request) ([]byte, error)
 		return nil, refused(http.StatusRequestTimeout, codeTimeLimit, "The file did not arrive completely. Send it again.")
 	}
 	return data, nil
+}
+
+// arriving is a body of which each piece has its time, and all have one: else whoever sends a byte and no more would keep
+// a place for as long as a large file may take.
+type arriving struct {
+	body    io.Reader
+	control *http.ResponseController
+	end     time.Time
+	left    int // bytes of the piece that arrives
+}
+
+// Read implements io.Reader.
+func (a *arriving) Read(p []byte) (int, error) {
+	if a.left == 0 {
+		a.left = uploadPiece
+		_ = a.control.SetReadDeadline(earlier(time.Now().Add(uploadPatience), a.end)) // instead of the server's
+	}
+	n, err := a.body.Read(p[:min(len(p), a.left)])
+	a.left -= n
+	return n, err
 }
 
 func (f *files) errTooLarge() error {
@@ -169,6 +192,11 @@ func (f *files) get(w http.ResponseWriter, r *http.Request) {
 		f.refuse(w, r, err)
 		return
 	}
+	if !f.unread.take(s.who(), downloadBytes) {
+		f.refuse(w, r, tooMany(errUnread()))
+		return
+	}
+	defer f.unread.free(s.who(), downloadBytes)
 	h := w.Header()
 	h.Set("Content-Type", row.Upload.ContentType)
 	h.Set("Content-Disposition", "inline")
@@ -180,9 +208,8 @@ func (f *files) get(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(r.Header.Get("Range"), ",") {
 		r.Header.Del("Range") // each of many small parts would be a query: whoever wants several gets the whole file
 	}
-	control := http.NewResponseController(w)
-	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
-	http.ServeContent(w, r, "", row.Upload.CreatedAt, &download{ctx: withSession(r.Context(), s), q: f.reads(), upload: row.Upload, control: control})
+	http.ServeContent(w, r, "", row.Upload.CreatedAt, &download{ctx: withSession(r.Context(), s), q: f.reads(), upload: row.Upload,
+		control: http.NewResponseController(w), end: time.Now().Add(f.Limits.Download)})
 }
 
 func (f *files) find(r *http.Request) (row db.UploadByTokenRow, s *session, err error) {
@@ -219,6 +246,7 @@ type download struct {
 	q       *db.Queries
 	upload  db.Upload
 	control *http.ResponseController
+	end     time.Time // however willing its reader is: whoever takes a piece now and then could keep it for long
 
 	at    int64
 	piece []byte
@@ -239,11 +267,18 @@ func (d *download) Read(p []byte) (int, error) {
 			return 0, io.ErrUnexpectedEOF
 		}
 		d.piece, d.from = piece, d.at
-		_ = d.control.SetWriteDeadline(time.Now().Add(downloadPatience))
+		_ = d.control.SetWriteDeadline(earlier(time.Now().Add(downloadPatience), d.end)) // net/http ends it with the answer
 	}
 	n := copy(p, d.piece[d.at-d.from:])
 	d.at += int64(n)
 	return n, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // Seek implements io.Seeker.

@@ -98,7 +98,7 @@ func (a *api) wantRefused(name string, f file, status int, code string) {
 func (a *api) decode(body string, into any) {
 	a.Helper()
 	if err := json.Unmarshal([]byte(body), into); err != nil {
-		a.Fatalf("%s: %v", body, err)
+		a.Fatalf("%.300s: %v", body, err)
 	}
 }
 
@@ -186,14 +186,14 @@ func TestFilesComeInParts(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
 	owner := a.Person("owner", 0, 0)
-	content := png + strings.Repeat("0123456789abcdef", 40_000) // more than two pieces
+	content := png + strings.Repeat("0123456789abcdef", 40_000) // many pieces
 	u := a.Upload(owner, content)
 	whole := a.File(http.MethodGet, u.URL, owner, nil)
 	if whole.Status != http.StatusOK || whole.Body != content {
 		t.Errorf("%d, %d of %d bytes", whole.Status, len(whole.Body), len(content))
 	}
 	for asked, want := range map[string]string{
-		"bytes=0-7": content[:8], "bytes=8-": content[8:], "bytes=-5": content[len(content)-5:], "bytes=262140-262150": content[262140:262151],
+		"bytes=0-7": content[:8], "bytes=8-": content[8:], "bytes=-5": content[len(content)-5:], "bytes=65530-65540": content[65530:65541],
 	} {
 		if f := a.File(http.MethodGet, u.URL, owner, nil, "Range", asked); f.Status != http.StatusPartialContent || f.Body != want {
 			t.Errorf("%s: %d, %d bytes, want %d", asked, f.Status, len(f.Body), len(want))
@@ -213,6 +213,60 @@ func TestFilesComeInParts(t *testing.T) {
 	}
 	for _, path := range []string{"/uploads/x", "/uploads/%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00%00", "/uploads/" + strings.Repeat("a", 22)} {
 		a.wantRefused(path, a.File(http.MethodGet, path, owner, nil), http.StatusNotFound, "NOT_FOUND")
+	}
+}
+
+// Whoever asks for a file again and again and takes nothing has no more of it in memory than of other answers. Others get
+// it, and so do they, once what they do not take is gone.
+func TestFilesThatNobodyTakesAreBounded(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) {
+		c.Limits.Unread = 256 << 10
+		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	u := a.Upload(nobody, png+strings.Repeat("x", 9_000_000)) // more than the kernel keeps
+	get := func(from string) file { return a.File(http.MethodGet, u.URL, nobody, nil, "X-Forwarded-For", from) }
+	var left []io.Closer
+	for range 2 {
+		req, err := http.NewRequestWithContext(a.Ctx, http.MethodGet, a.URL+u.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Forwarded-For", "192.0.2.1")
+		resp, err := narrow().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("refused with %d", resp.StatusCode)
+		}
+		left = append(left, resp.Body)
+	}
+	a.wantRefused("a third", get("192.0.2.1"), http.StatusTooManyRequests, "OPERATION_LIMIT_EXCEEDED")
+	if f := get("192.0.2.2"); f.Status != http.StatusOK || int64(len(f.Body)) != u.Bytes {
+		t.Errorf("another address: %d, %d bytes", f.Status, len(f.Body))
+	}
+	left[0].Close()
+	a.until("room for one", func() bool { return get("192.0.2.1").Status == http.StatusOK })
+}
+
+// A file is sent for so long in all, however willing its reader is.
+func TestFilesAreSentForSoLong(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) { c.Limits.Download = time.Nanosecond })
+	u := a.Upload(nobody, png)
+	req, err := http.NewRequestWithContext(a.Ctx, http.MethodGet, a.URL+u.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := patient.RoundTrip(req)
+	if err != nil {
+		return // not even its headers came
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("%d bytes came after its time", len(body))
 	}
 }
 
@@ -362,34 +416,80 @@ func TestUnpaidFilesAreBoundedInAll(t *testing.T) {
 	a.Upload(three, png)
 }
 
+// arriving is a file of which the beginning has been sent.
+type arriving struct {
+	*io.PipeWriter
+	answer chan file
+}
+
+// begin begins to upload a file. It has its place: its body is asked for only then.
+func (a *api) begin(as person, headers ...string) *arriving {
+	a.Helper()
+	body, end := io.Pipe()
+	answer := make(chan file, 1)
+	go func() {
+		answer <- a.File(http.MethodPost, "/uploads", as, body, append(headers, "Content-Type", "image/png", "Expect", "100-continue")...)
+	}()
+	if _, err := io.WriteString(end, png); err != nil {
+		a.Fatal(err)
+	}
+	return &arriving{end, answer}
+}
+
 // A slow sender takes up no more than two places of their own.
 func TestSlowFilesHoldUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
 	slow, other := a.Person("slow", 0, 0), a.Person("other", 0, 0)
-	done := make(chan file)
-	var ends []*io.PipeWriter
+	var all []*arriving
 	for range 2 {
-		body, end := io.Pipe()
-		ends = append(ends, end)
-		go func() {
-			done <- a.File(http.MethodPost, "/uploads", slow, body, "Content-Type", "image/png", "Expect", "100-continue")
-		}()
-		// The body is asked for once it has its place.
-		if _, err := io.WriteString(end, png); err != nil {
-			t.Fatal(err)
-		}
+		all = append(all, a.begin(slow))
 	}
 	a.wantRefused("a third at once", a.File(http.MethodPost, "/uploads", slow, strings.NewReader(png), "Content-Type", "image/png"),
 		http.StatusServiceUnavailable, "TRY_AGAIN")
 	a.Upload(other, png)
-	for _, end := range ends {
-		end.Close()
-		if f := <-done; f.Status != http.StatusCreated {
+	for _, up := range all {
+		_ = up.Close()
+		if f := <-up.answer; f.Status != http.StatusCreated {
 			t.Errorf("%d %s", f.Status, f.Body)
 		}
 	}
 	a.Upload(slow, png)
+}
+
+// However many addresses hold the places of addresses, users have others.
+func TestFilesOfAddressesHoldUpNoUser(t *testing.T) {
+	t.Parallel()
+	a := serve(t, func(c *graph.Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
+	p := a.Person("somebody", 0, 0)
+	var all []*arriving
+	for n := range 8 {
+		all = append(all, a.begin(nobody, "X-Forwarded-For", fmt.Sprint("192.0.2.", n/2)))
+	}
+	a.wantRefused("another address", a.File(http.MethodPost, "/uploads", nobody, strings.NewReader(png), "Content-Type", "image/png", "X-Forwarded-For", "192.0.2.9"),
+		http.StatusServiceUnavailable, "TRY_AGAIN")
+	a.Upload(p, png)
+	for _, up := range all {
+		_ = up.Close()
+		if f := <-up.answer; f.Status != http.StatusCreated {
+			t.Errorf("%d %s", f.Status, f.Body)
+		}
+	}
+}
+
+// Of a file that does not go on to arrive nobody waits for the rest as long as a large one may take.
+func TestFilesThatStandStill(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	p := a.Person("somebody", 0, 0)
+	up := a.begin(p)
+	select {
+	case f := <-up.answer:
+		a.wantRefused("no more of it", f, http.StatusRequestTimeout, "TIME_LIMIT_EXCEEDED")
+	case <-time.After(time.Minute):
+		t.Error("it is still waited for")
+	}
+	_ = up.Close()
 }
 
 // A body that breaks off is no file, and of what breaks inside only a number is told.

@@ -37,8 +37,8 @@ SELECT key, created_at FROM linking_key WHERE user_id = $1 ORDER BY created_at, 
 -- name: DeleteLinkingKey :execrows
 DELETE FROM linking_key WHERE user_id = @user_id AND key = @key;
 
--- name: UserBySite :one
-SELECT user_id FROM site_user WHERE issuer = @issuer AND subject = @subject;
+-- name: UsersBySite :many
+SELECT subject, user_id FROM site_user WHERE issuer = @issuer AND subject = ANY (@subjects::text[]);
 
 -- name: InsertSiteUser :execrows
 INSERT INTO site_user (issuer, subject, user_id, created_at) VALUES (@issuer, @subject, @user_id, @at) ON CONFLICT DO NOTHING;

@@ -252,18 +252,36 @@ func (q *Queries) UserByLinkingKey(ctx context.Context, key []byte) (int64, erro
 	return user_id, err
 }
 
-const userBySite = `-- name: UserBySite :one
-SELECT user_id FROM site_user WHERE issuer = $1 AND subject = $2
+const usersBySite = `-- name: UsersBySite :many
+SELECT subject, user_id FROM site_user WHERE issuer = $1 AND subject = ANY ($2::text[])
 `
 
-type UserBySiteParams struct {
-	Issuer  string
-	Subject string
+type UsersBySiteParams struct {
+	Issuer   string
+	Subjects []string
 }
 
-func (q *Queries) UserBySite(ctx context.Context, arg UserBySiteParams) (int64, error) {
-	row := q.db.QueryRow(ctx, userBySite, arg.Issuer, arg.Subject)
-	var user_id int64
-	err := row.Scan(&user_id)
-	return user_id, err
+type UsersBySiteRow struct {
+	Subject string
+	UserID  int64
+}
+
+func (q *Queries) UsersBySite(ctx context.Context, arg UsersBySiteParams) ([]UsersBySiteRow, error) {
+	rows, err := q.db.Query(ctx, usersBySite, arg.Issuer, arg.Subjects)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UsersBySiteRow
+	for rows.Next() {
+		var i UsersBySiteRow
+		if err := rows.Scan(&i.Subject, &i.UserID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
