@@ -110,6 +110,12 @@ type PaymentUpdate struct {
 	Preimage *Preimage
 }
 
+// IsEarlier reports whether a node speaks of a payment that had failed before a send, where failed is when the newest of
+// those was created, by the node's clock. A node that was restored from a backup may show an even older failure.
+func (u PaymentUpdate) IsEarlier(failed *int64) bool {
+	return failed != nil && (u.Created == *failed || u.Created < *failed && u.State == PaymentFailed)
+}
+
 // RouteRequest asks for a route to the receiver of an invoice. To find one, a node sends the amount as a probe, so what
 // that may lock is bounded as it is for a payment.
 type RouteRequest struct {

@@ -30,8 +30,7 @@ func (r *run) comparePayment(ctx context.Context, node paidaction.Node, row db.P
 	}
 	there, err := paidaction.PresentPayment(ctx, sender, paidaction.Hash(row.PaymentHash))
 	// What had failed before the claim's send is shown by a node that was restored: it does not know this payment.
-	earlier := err == nil && row.Earlier != nil && there.Created == *row.Earlier
-	absent := errors.Is(err, paidaction.ErrPaymentNotFound) || earlier
+	absent := errors.Is(err, paidaction.ErrPaymentNotFound) || err == nil && there.IsEarlier(row.Earlier)
 	if err != nil && !absent {
 		return errSilent{err}
 	}

@@ -24,30 +24,42 @@ func withdrawnAgain(t *testing.T, act simnode.Act) (b *bundle, inv simnode.Issue
 	return b, inv, b.withdraw(inv.Bolt11)
 }
 
-// Spec 05.16e: an invoice was withdrawn, failed, and is withdrawn again. The node is restored from a backup of between the two: what it
-// says of the first payment is not believed of the second.
+// Spec 05.16e: an invoice was withdrawn, failed, and is withdrawn again. The node is restored from a backup of before the
+// last payment: what it says of an earlier one is not believed of that.
 func TestAFailureFromBeforeTheClaimIsNotBelieved(t *testing.T) {
-	b := setup(t).rich(200)
-	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
-	stop := b.Run(b.Relay)
-	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
-	backup := b.Node.Backup()
-	b.Clock.Advance(time.Minute)
-	b.wallet.Receiver.Change(inv.Hash, simnode.Holds)
-	again := b.withdraw(inv.Bolt11)
-	b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 50_000 })
-	b.await("the node has shown it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 2 })
-	stop()
-	b.Node.Restore(backup)
-	b.Run(b.NewRelay())
-	b.Clock.Advance(over)
-	b.rounds(5)
-	if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
-		t.Fatal(err)
+	for name, since := range map[string]int64{"the last failure": 0, "an older one": 1} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t).rich(200)
+			inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses})
+			stop := b.Run(b.Relay)
+			fail := func() {
+				b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Failed)
+				b.Clock.Advance(time.Minute)
+			}
+			fail()
+			backup := b.Node.Backup()
+			for range since {
+				fail()
+			}
+			b.wallet.Receiver.Change(inv.Hash, simnode.Holds)
+			again := b.withdraw(inv.Bolt11)
+			b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 50_000 })
+			b.await("the node has shown it", func() bool {
+				return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 2+since
+			})
+			stop()
+			b.Node.Restore(backup)
+			b.Run(b.NewRelay())
+			b.Clock.Advance(over)
+			b.rounds(5)
+			if err := b.wallet.Receiver.Settle(inv.Hash); err != nil {
+				t.Fatal(err)
+			}
+			b.WantState(again.ID, paidaction.Forwarding)
+			b.WantBalance(ledger.UserSats(b.payer), 200_000-55_000)
+			b.wantPaidOut(inv.Hash, 50_000)
+		})
 	}
-	b.WantState(again.ID, paidaction.Forwarding)
-	b.WantBalance(ledger.UserSats(b.payer), 200_000-55_000)
-	b.wantPaidOut(inv.Hash, 50_000)
 }
 
 // The same while its worker has not sent it yet, nor noted what failed before: an auditor who looks then takes nothing from that.

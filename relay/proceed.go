@@ -228,7 +228,7 @@ func (r *Relay) confirm(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 			return out, fmt.Errorf("read the claims: %w", err)
 		}
 		for _, a := range claims {
-			if a.Node == *row.Node && isEarlier(a, now) {
+			if a.Node == *row.Node && now.IsEarlier(a.Earlier) {
 				return out, r.lost(a, "%w, only one that had failed before it: was node %s restored?",
 					paidaction.ErrPaymentNotFound, a.Node)
 			}

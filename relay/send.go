@@ -130,10 +130,10 @@ func (r *Relay) follow(ctx context.Context, c *claim, advance Advance, last *pai
 	known := false
 	return func(u paidaction.PaymentUpdate) error {
 		*last = u
-		if !isEarlier(c.attempt, u) {
+		if !u.IsEarlier(c.attempt.Earlier) {
 			r.see(ctx, c, u)
 		}
-		if u.Preimage != nil && !isEarlier(c.attempt, u) {
+		if u.Preimage != nil && !u.IsEarlier(c.attempt.Earlier) {
 			r.heard.Store(c.row.ActionID, madeBy(c.attempt.Node, c.row, outcomeOf(u)))
 		}
 		if u.Preimage != nil && !known {

@@ -25,17 +25,12 @@ func (r *Relay) present(ctx context.Context, node paidaction.SendingNode,
 
 // unknown reports whether a node says that it does not know the payment of a claim, or knows only an earlier one.
 func unknown(attempt db.RelayAttempt, now paidaction.PaymentUpdate, err error) bool {
-	return errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && isEarlier(attempt, now))
+	return errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && now.IsEarlier(attempt.Earlier))
 }
 
 // failed reports whether a node says that a payment has failed.
 func failed(now paidaction.PaymentUpdate, err error) bool {
 	return err == nil && now.State == paidaction.PaymentFailed && now.Preimage == nil
-}
-
-// isEarlier reports whether the node speaks of a payment that had failed before the claim's send.
-func isEarlier(attempt db.RelayAttempt, u paidaction.PaymentUpdate) bool {
-	return attempt.Earlier != nil && u.Created == *attempt.Earlier
 }
 
 // lost counts that what the node of a claim says is no word of its payment.
