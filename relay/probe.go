@@ -50,8 +50,9 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	ctx = context.WithoutCancel(ctx)
 	id, err := r.beginProbe(ctx, receiver, inner)
 	if err != nil {
-		if id != 0 { // it is not known whether that was committed
-			r.endProbe(ctx, receiver, id)
+		if id != 0 { // it is not known whether that was committed, or will be once the server goes on
+			r.endProbe(ctx, id)
+			r.back.Store(id, nil)
 		}
 		return paidaction.Route{}, err
 	}
@@ -60,10 +61,10 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	route, err := node.EstimateRoute(limited, request)
 	back := err == nil || errors.Is(err, paidaction.ErrNoRoute) || errors.Is(err, paidaction.ErrBolt11)
 	if errors.Is(err, paidaction.ErrProbeOpen) || !back && limited.Err() != nil {
-		r.awaitProbe(ctx, receiver, id, err)
+		r.awaitProbe(ctx, id, err)
 		return route, fmt.Errorf("%w: %w", errProbing, err)
 	}
-	r.endProbe(ctx, receiver, id)
+	r.endProbe(ctx, id)
 	if asked.Err() != nil {
 		return paidaction.Route{}, context.Cause(asked)
 	}
@@ -75,23 +76,42 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 
 // awaitProbe has a probe that was too slow counted no more once it has come back, if its node tells that. A slow node
 // on the way is not the receiver's fault.
-func (r *Relay) awaitProbe(ctx context.Context, receiver, id int64, err error) {
+func (r *Relay) awaitProbe(ctx context.Context, id int64, err error) {
 	var open *paidaction.OpenProbe
 	if !errors.As(err, &open) {
 		return
 	}
 	go func() {
 		if <-open.Back {
-			r.endProbe(ctx, receiver, id)
+			r.endProbe(ctx, id)
 		}
 	}()
 }
 
-func (r *Relay) endProbe(ctx context.Context, receiver, id int64) {
-	limited, cancel := context.WithTimeout(ctx, noteTimeout)
+// endProbe has a probe counted no more. If PostgreSQL is away, that is made up for before the next probe is counted.
+func (r *Relay) endProbe(ctx context.Context, id int64) {
+	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
 	defer cancel()
-	if err := db.New(r.Pool).EndProbe(limited, id); err != nil {
-		r.Log.WarnContext(ctx, "that a probe came back could not be noted", "receiver", receiver, "error", err)
+	r.back.Store(id, nil)
+	r.endProbes(ctx)
+}
+
+func (r *Relay) endProbes(ctx context.Context) {
+	var ids []int64
+	r.back.Range(func(id, _ any) bool {
+		if _, mine := r.back.LoadAndDelete(id); mine {
+			ids = append(ids, id.(int64))
+		}
+		return true
+	})
+	if len(ids) == 0 {
+		return
+	}
+	if err := db.New(r.Pool).EndProbes(ctx, ids); err != nil {
+		for _, id := range ids {
+			r.back.Store(id, nil)
+		}
+		r.Log.WarnContext(ctx, "that probes came back could not be noted", "probes", len(ids), "error", err)
 	}
 }
 
@@ -115,6 +135,7 @@ func (r *Relay) placeToProbe(ctx context.Context, receiver int64) (give func(), 
 func (r *Relay) beginProbe(ctx context.Context, receiver int64, inner paidaction.Bolt11) (id int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
 	defer cancel()
+	r.endProbes(ctx)
 	now := r.now()
 	until := now.Add(max(probeLocks, time.Duration(inner.Locks())*aBlock)) // bounded by a rule (LOCKS_TOO_LONG)
 	err = r.inTx(ctx, func(q *db.Queries) error {

@@ -388,7 +388,8 @@ func TestANodeThatHangsWithAProbeIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// PostgreSQL that hangs while a probe is noted keeps nobody for long, though a probe does not end with its request.
+// PostgreSQL that hangs while a probe is noted keeps nobody for long, though a probe does not end with its request. That
+// it came back is noted before the next one: three would bar their receiver's wallets for a day.
 func TestNobodyWaitsLongUntilAProbeIsNoted(t *testing.T) {
 	b := setup(t)
 	inTime := func(r *relay.Relay, what string) {
@@ -418,6 +419,13 @@ func TestNobodyWaitsLongUntilAProbeIsNoted(t *testing.T) {
 	b.Node.Before(simnode.MethodEstimate, func(paidaction.Hash) { goOn = hang() })
 	inTime(b.Relay, "the note that it is back")
 	goOn()
+	if n := b.Count(`SELECT count(*) FROM route_probe`); n != 1 {
+		t.Fatalf("%d probes are noted", n)
+	}
+	inTime(b.Relay, "the next one")
+	if n := b.Count(`SELECT count(*) FROM route_probe`); n != 0 {
+		t.Errorf("%d probes are out for ever", n)
+	}
 }
 
 // While our node cannot be asked for the chain nothing can be wrapped. That is no fault of the service: whoever asks is told to try again.

@@ -181,6 +181,7 @@ type Relay struct {
 	shares   map[string]*share        // by node
 	crowds   map[string]*crowd        // by node
 	probing  *places.Shares           // by receiver: how many probes of this process may be out
+	back     sync.Map                 // by number: probes that came back, which is not noted yet
 	hung     sync.Map                 // by node: until when nobody who waits for an invoice asks it
 
 	// heard holds, by action, the latest outcome of a payment that this process follows, once the preimage is known:

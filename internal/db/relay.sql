@@ -77,8 +77,8 @@ SELECT count(*) FROM route_probe WHERE receiver_id = @receiver_id AND until > @a
 -- name: BeginProbe :one
 INSERT INTO route_probe (receiver_id, amount_msat, hangs_at, until) VALUES (@receiver_id, @amount_msat, @hangs_at, @until) RETURNING id;
 
--- name: EndProbe :exec
-DELETE FROM route_probe WHERE id = $1;
+-- name: EndProbes :exec
+DELETE FROM route_probe WHERE id = ANY (@ids::bigint[]);
 
 -- name: DeleteProbes :execrows
 -- Those that hung, or whose process died, and that have come back since. It waits for no lock.

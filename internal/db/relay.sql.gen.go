@@ -410,12 +410,12 @@ func (q *Queries) EndAttempt(ctx context.Context, arg EndAttemptParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
-const endProbe = `-- name: EndProbe :exec
-DELETE FROM route_probe WHERE id = $1
+const endProbes = `-- name: EndProbes :exec
+DELETE FROM route_probe WHERE id = ANY ($1::bigint[])
 `
 
-func (q *Queries) EndProbe(ctx context.Context, id int64) error {
-	_, err := q.db.Exec(ctx, endProbe, id)
+func (q *Queries) EndProbes(ctx context.Context, ids []int64) error {
+	_, err := q.db.Exec(ctx, endProbes, ids)
 	return err
 }
 
