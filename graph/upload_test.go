@@ -436,6 +436,17 @@ func (a *api) begin(as person, headers ...string) *arriving {
 	return &arriving{end, answer}
 }
 
+// end sends no more of these files, and wants them to be taken as they are.
+func (a *api) end(all []*arriving) {
+	a.Helper()
+	for _, up := range all {
+		_ = up.Close()
+		if f := <-up.answer; f.Status != http.StatusCreated {
+			a.Errorf("%d %s", f.Status, f.Body)
+		}
+	}
+}
+
 // A slow sender takes up no more than two places of their own.
 func TestSlowFilesHoldUpNobodyElse(t *testing.T) {
 	t.Parallel()
@@ -448,12 +459,7 @@ func TestSlowFilesHoldUpNobodyElse(t *testing.T) {
 	a.wantRefused("a third at once", a.File(http.MethodPost, "/uploads", slow, strings.NewReader(png), "Content-Type", "image/png"),
 		http.StatusServiceUnavailable, "TRY_AGAIN")
 	a.Upload(other, png)
-	for _, up := range all {
-		_ = up.Close()
-		if f := <-up.answer; f.Status != http.StatusCreated {
-			t.Errorf("%d %s", f.Status, f.Body)
-		}
-	}
+	a.end(all)
 	a.Upload(slow, png)
 }
 
@@ -469,12 +475,7 @@ func TestFilesOfAddressesHoldUpNoUser(t *testing.T) {
 	a.wantRefused("another address", a.File(http.MethodPost, "/uploads", nobody, strings.NewReader(png), "Content-Type", "image/png", "X-Forwarded-For", "192.0.2.9"),
 		http.StatusServiceUnavailable, "TRY_AGAIN")
 	a.Upload(p, png)
-	for _, up := range all {
-		_ = up.Close()
-		if f := <-up.answer; f.Status != http.StatusCreated {
-			t.Errorf("%d %s", f.Status, f.Body)
-		}
-	}
+	a.end(all)
 }
 
 // Of a file that does not go on to arrive nobody waits for the rest as long as a large one may take.

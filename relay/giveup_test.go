@@ -94,16 +94,10 @@ func (b *bundle) held() *paidaction.PaidAction {
 	pa := b.withdraw(inv.Bolt11)
 	stop := b.Run(b.Relay)
 	b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held > 0 })
-	b.awaitShown()
+	b.AwaitShown(pa.ID)
 	stop()
 	b.Clock.Advance(over)
 	return pa
-}
-
-// awaitShown waits until it is noted that a node has shown the only payment.
-func (b *bundle) awaitShown() {
-	b.Helper()
-	b.await("the node has shown it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 1 })
 }
 
 // Spec 05.16e: a node has lost what became of a withdrawal. Once no part of it can be under way, and no other node has
@@ -168,7 +162,7 @@ func TestAForwardThatNobodyCanTellOfIsGivenUp(t *testing.T) {
 			b.pay(pa)
 			stop := b.Run(b.Relay)
 			b.awaitHeld(pa)
-			b.awaitShown()
+			b.AwaitShown(pa.ID)
 			stop()
 			b.Nodes[1].Wipe()
 			b.Clock.Advance(2 * time.Hour)

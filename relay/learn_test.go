@@ -32,7 +32,7 @@ func TestAReceiversPreimageBringsAForwardOn(t *testing.T) {
 	b.wantNotLearned(pa.ID, preimage, "no node was given it")
 	stop := b.Run(b.Relay)
 	b.awaitHeld(pa)
-	b.awaitShown()
+	b.AwaitShown(pa.ID)
 	stop()
 	b.settle(pa)
 	b.Clock.Advance(over)

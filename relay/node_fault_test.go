@@ -36,7 +36,7 @@ func TestANodeThatForgotSaysNothing(t *testing.T) {
 			pa := b.zap()
 			b.pay(pa)
 			b.awaitHeld(pa)
-			b.await("the node has shown it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 1 })
+			b.AwaitShown(pa.ID)
 			stop()
 			forget(b.Nodes[1], before)
 			b.Nodes[2].SetSendable(1_000_000_000) // and this one could send
@@ -63,7 +63,7 @@ func TestANodeIsWipedBeforeAnybodyLooksAgain(t *testing.T) {
 	pa := b.zap()
 	b.pay(pa)
 	b.awaitHeld(pa)
-	b.await("the worker notes that the node has it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 1 })
+	b.AwaitShown(pa.ID)
 	stop()
 	b.Nodes[1].Wipe()
 	b.Run(b.NewRelay())

@@ -421,7 +421,7 @@ func TestAnEarlierFailureThatARestoredNodeShowsAgainEndsNoClaim(t *testing.T) {
 	<-read
 	close(send)
 	b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(inv.Hash).Held == 50_000 })
-	b.await("the node has shown it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 1 })
+	b.AwaitShown(pa.ID)
 	stop()
 	worker.Wait()
 	b.Node.Restore(backup)

@@ -99,26 +99,33 @@ func TestStoppedWhileStarting(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
+// riverPool is the pool that a worker makes for River beside one with these settings.
+func (w *world) riverPool(settings *pgxpool.Config) *pgxpool.Pool {
+	w.Helper()
+	var err error
+	if w.config.Pool, err = pgxpool.NewWithConfig(w.ctx, settings); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(w.config.Pool.Close)
+	jobs, err := New(w.config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	pool, err := jobs.riverPool(w.ctx)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(pool.Close)
+	return pool
+}
+
 // The service's pool keeps no notifications, and what is made after it hears of new jobs all the same.
 func TestJobsAreHeardOf(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	settings := w.pool.Config()
 	dbconn.BoundPool(settings, time.Minute)
-	var err error
-	if w.config.Pool, err = pgxpool.NewWithConfig(w.ctx, settings); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.config.Pool.Close)
-	jobs, err := New(w.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := jobs.riverPool(w.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := w.riverPool(settings)
 	conn, err := pool.Acquire(w.ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -571,19 +578,7 @@ func TestJobsRunBehindAPoolerThatWasAwayAtTheStart(t *testing.T) {
 		}
 		return dial(ctx, network, address)
 	}
-	if w.config.Pool, err = pgxpool.NewWithConfig(w.ctx, settings); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.config.Pool.Close)
-	jobs, err := New(w.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := jobs.riverPool(w.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := w.riverPool(settings)
 	if err := pool.Ping(w.ctx); err != nil {
 		t.Error(err)
 	}

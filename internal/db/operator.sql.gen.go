@@ -436,7 +436,7 @@ const openByState = `-- name: OpenByState :many
 
 SELECT o.state, count(*) AS actions, min(o.changed_at)::timestamptz AS oldest, count(*) FILTER (WHERE o.deadline <= $1::timestamptz AND NOT (
     (o.state = 'FORWARDING' OR (o.state = 'FORWARDED' AND o.flow = 'OUTGOING')) AND EXISTS (
-        SELECT FROM relay_payment r WHERE r.action_id = o.id AND r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL))) AS stuck
+        SELECT FROM relay_payment r WHERE r.action_id = o.id AND r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL OFFSET 0))) AS stuck
 FROM (
     SELECT id, flow, state, deadline, changed_at FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') ORDER BY deadline, id LIMIT $2
 ) AS o GROUP BY o.state ORDER BY o.state

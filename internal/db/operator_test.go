@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
@@ -55,6 +56,14 @@ func TestWhatAnOperatorListsIsFoundInAnyHistory(t *testing.T) {
 		}},
 		{"ListRelayInStage", "relay_payment_stage", "relay_payment_pkey", func() error {
 			_, err := q.ListRelayInStage(ctx, db.ListRelayInStageParams{Stage: "failed", Before: all, Page: 50})
+			return err
+		}},
+		{"ListStuck", "relay_payment_action_id_key", "relay_payment_open", func() error {
+			_, err := q.ListStuck(ctx, db.ListStuckParams{At: new(time.Now()), Page: 50})
+			return err
+		}},
+		{"OpenByState", "relay_payment_action_id_key", "relay_payment_open", func() error {
+			_, err := q.OpenByState(ctx, db.OpenByStateParams{StuckSince: time.Now(), Page: 10_000})
 			return err
 		}},
 		{"WebhooksOf the operator", "webhook_user", "webhook_pkey", func() error {
