@@ -172,7 +172,7 @@ func (z Zap) split(tx *paidaction.Tx, item db.ZapTargetsRow) error {
 	if item.AuthorID != nil {
 		fee = rest // including the msat that a receiver's wallet has cut off
 	}
-	if err := tx.PayFee(fee, item.FounderID, z.Settings.RewardsPct); err != nil {
+	if err := splitFee(tx, fee, item.FounderID, z.Settings.RewardsPct); err != nil {
 		return err
 	}
 	return tx.Pay(ledger.Rewards(tx.Asset()), rest-fee, "zap of the anonymous")

@@ -62,26 +62,12 @@ func (tx *Tx) handedOut(kind string) error {
 	return nil
 }
 
-// PayFee hands out the part of the price that belongs to nobody in particular. If the territory has a founder,
-// rewardsPct percent go to the rewards pool and the rest to the founder; otherwise all of it goes to the pool. Both get
-// the asset that was paid with (spec 02 §2.4).
-func (tx *Tx) PayFee(fee Msat, founder *int64, rewardsPct int) error {
-	if founder != nil {
-		share := fee.Percent(100 - rewardsPct)
-		if err := tx.Pay(ledger.User(*founder, tx.Asset()), share, "territory revenue"); err != nil {
-			return err
-		}
-		fee -= share
-	}
-	return tx.Pay(ledger.Rewards(tx.Asset()), fee, "rewards")
-}
-
 // route returns the transfers that take money from one account to another.
 func route(from, to ledger.Account, amount Msat, reason string) ([]ledger.Transfer, error) {
 	msat := int64(amount)
 	switch {
 	case from == to:
-		// People who pay themselves (a founder in their own territory) still pay: the books show both halves.
+		// People who get a part of what they pay still pay: the books show both halves.
 		through := ledger.Clearing(from.Asset())
 		return []ledger.Transfer{{From: from, To: through, Msat: msat, Reason: reason}, {From: through, To: to, Msat: msat, Reason: reason}}, nil
 	case from.Asset() == to.Asset():
