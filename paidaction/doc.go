@@ -3,8 +3,9 @@
 // happen.
 //
 // An application implements Action (action.go) once per kind of thing that costs money, and passes the implementations
-// to New (engine.go). The engine imports no edge: it declares small interfaces for what it needs of Lightning
-// (lightning.go, payment.go, relay.go) and of a job queue.
+// to New (engine.go). The engine imports no edge: it declares in small interfaces what it needs of Lightning
+// (lightning.go, relay.go) and of a job queue. It sends nothing itself: the words in which relay, lightning and
+// reconcile speak of payments that leave stand beside these (payment.go).
 //
 // To repair something, begin with the machine (machine.go). It is one table: from which state which fact leads where,
 // what the transaction of that step does, and which node call is owed after it. Nothing moves an action in any other

@@ -102,8 +102,8 @@ type Chain struct {
 	Synced bool   // false while the node is behind: it is then given nothing new (spec 01 §1.6)
 }
 
-// Node is all that the engine asks of one Lightning node. Every call has its own deadline and may be repeated: "already
-// exists", "already settled" and "already cancelled" are successes here, not errors (spec 01 §1.6).
+// Node is what the engine, and reconcile, ask of one Lightning node. Every call has its own deadline and may be
+// repeated: "already exists", "already settled" and "already cancelled" are successes here, not errors (spec 01 §1.6).
 type Node interface {
 	// OpenInvoice makes the invoice and returns its bolt11. If the node already has an invoice with this hash, it
 	// returns the bolt11 of that one, or the error of NodeInvoice.IsFor.
