@@ -226,6 +226,9 @@ func permitted(step Step, driven bool, now time.Time) *time.Time {
 
 // move takes one step in one transaction. It returns false where the step is no longer possible: the action has moved
 // on, or what the step depends on has changed. That is no error.
+//
+// Whoever takes a step that gives a payment back, or ends a wrapped action that waits for one, has asked sentOn, and
+// says in found.asked since when: stillTrue refuses the step if a restored database was accepted meanwhile.
 func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (moved bool, err error) {
 	err = e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) error {
 		moved = false
@@ -330,7 +333,8 @@ func (e *Engine) storeCalls(ctx context.Context, pg pgx.Tx, step Step, driven bo
 	return nil
 }
 
-// stillTrue checks again, under the row's lock, what a step depends on in the database itself.
+// stillTrue checks again, under the row's lock, what a step depends on in the database itself. It is not asked for steps
+// that are taken together (inStride), so none of those has a condition here.
 func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction, step Step, found finding) (bool, error) {
 	givesBack := step.When == GivenUp || step.To == Canceling && (step.From == PendingHeld || step.From == Held)
 	if givesBack {

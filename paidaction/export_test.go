@@ -16,3 +16,6 @@ func (e *Engine) Reading() int { return e.reads.Waiting() }
 
 // Following is how many jobs wait for the transaction of what follows other payments, to share the next one.
 func (e *Engine) Following() int { return e.follows.Waiting() }
+
+// InStride reports whether actions that take this step at the same time share a transaction.
+func (s Step) InStride() bool { return s.inStride() }

@@ -79,6 +79,27 @@ func TestNoFactIsAmbiguous(t *testing.T) {
 	}
 }
 
+// TestStepsTakenTogetherHaveNoCondition: several actions that take a step together are not asked for what one alone is
+// asked for under its lock, and no failure of theirs is stored. So their facts depend on nothing that is stored, and end
+// nothing.
+func TestStepsTakenTogetherHaveNoCondition(t *testing.T) {
+	t.Parallel()
+	smooth := []paidaction.Fact{paidaction.InvoiceIsPaid, paidaction.InvoiceIsHeld, paidaction.OutgoingPaid, paidaction.IncomingSettled}
+	together := 0
+	for _, s := range paidaction.Machine {
+		if !s.InStride() {
+			continue
+		}
+		together++
+		if !slices.Contains(smooth, s.When) || s.To == paidaction.Failed || s.To == paidaction.Canceling {
+			t.Errorf("%s %s>%s on %s is taken together: does it depend on anything, or store a failure?", s.Flow, s.From, s.To, s.When)
+		}
+	}
+	if together == 0 {
+		t.Error("no step is taken together")
+	}
+}
+
 // TestDatabaseRefusesEveryOtherTransition tries all pairs of states per flow, the beginning included, with plain SQL: what
 // the code would do is not asked.
 func TestDatabaseRefusesEveryOtherTransition(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 )
 
 // inStride reports whether actions of one kind (Grouped) that take this step at the same time share a transaction.
-// These are the steps of every payment by an invoice of ours that goes smoothly.
+// These are the steps of every payment by an invoice of ours that goes smoothly. None of them has a condition in
+// stillTrue, stores a failure or ends in FAILED, since moveTogether does nothing of the kind.
 func (s Step) inStride() bool {
 	switch s.When {
 	case InvoiceIsPaid:
