@@ -83,6 +83,11 @@ func (Withdraw) Perform(_ context.Context, tx *paidaction.Tx, _ WithdrawArgs) (W
 	return WithdrawResult{Msat: int64(tx.Payout.Amount), MaxFeeMsat: int64(tx.Payout.Budget)}, nil
 }
 
+// OnPaid hands nothing out: the debit was posted when the withdrawal began.
+func (Withdraw) OnPaid(context.Context, *paidaction.Tx, WithdrawArgs, WithdrawResult) error {
+	return nil
+}
+
 // Describe is for the payer's own list.
 func (Withdraw) Describe(a WithdrawArgs) string {
 	if a.Sats != nil {

@@ -64,7 +64,8 @@ type Peered[A any] interface {
 	Peers(ctx context.Context, tx *Tx, args A) ([]Peer, error)
 }
 
-// Outbound is implemented by actions that pay somebody outside (method Outgoing). Their cost is tx.Payout.
+// Outbound is implemented by actions that pay somebody outside (method Outgoing). Their cost is tx.Payout, which is
+// debited when they begin: OnPaid hands out nothing more.
 type Outbound[A any] interface {
 	Payee(args A) Payee
 }
@@ -95,9 +96,6 @@ type Base[A, R any] struct{}
 
 // Check accepts everything.
 func (Base[A, R]) Check(A) error { return nil }
-
-// OnPaid does nothing.
-func (Base[A, R]) OnPaid(context.Context, *Tx, A, R) error { return nil }
 
 // OnFail does nothing.
 func (Base[A, R]) OnFail(context.Context, *Tx, A, R) error { return nil }
