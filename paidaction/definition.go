@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -15,8 +16,6 @@ type Definition interface {
 	Spec() Spec
 	// SideEffects reports whether something follows the payment (AfterPaid, Grouped.AfterPaidTogether).
 	SideEffects() bool
-	// PaysPeers reports whether the action names people whom its payer can pay directly (Peered).
-	PaysPeers() bool
 
 	normalize(args json.RawMessage) (json.RawMessage, error)
 	cost(ctx context.Context, tx *Tx, args json.RawMessage) (Msat, error)
@@ -49,11 +48,6 @@ func (d definition[A, R]) Spec() Spec { return d.action.Spec() }
 func (d definition[A, R]) SideEffects() bool {
 	_, ok := d.action.(AfterPaid[A, R])
 	return ok || d.grouped()
-}
-
-func (d definition[A, R]) PaysPeers() bool {
-	_, ok := d.action.(Peered[A])
-	return ok
 }
 
 func decode[T any](raw json.RawMessage) (T, error) {
@@ -215,17 +209,23 @@ func (d definition[A, R]) afterPaid(ctx context.Context, tx *Tx, rawArgs, rawRes
 // grouped goes by what the action says of itself: an action that embeds another one gets its methods unasked.
 func (d definition[A, R]) grouped() bool { return d.action.Spec().Together }
 
-// agrees reports an error if an action says that it is grouped but lacks a method for that, or does in two ways what
-// follows its payment.
+// agrees reports an error if an action lacks the methods for what it says of itself, or does in two ways what follows
+// its payment.
 func (d definition[A, R]) agrees() error {
-	if !d.grouped() {
-		return nil
-	}
-	if _, can := d.action.(Grouped[A, R]); !can {
-		return fmt.Errorf("paidaction: %s is to be paid together, and is not Grouped", d.Spec().Kind)
-	}
-	if _, apart := d.action.(AfterPaid[A, R]); apart {
-		return fmt.Errorf("paidaction: %s is Grouped and has an AfterPaid, which nobody would call", d.Spec().Kind)
+	spec := d.Spec()
+	_, peered := d.action.(Peered[A])
+	_, outbound := d.action.(Outbound[A])
+	_, together := d.action.(Grouped[A, R])
+	_, apart := d.action.(AfterPaid[A, R])
+	switch {
+	case slices.Contains(spec.Methods, P2P) && !peered:
+		return fmt.Errorf("paidaction: %s is to be paid to people directly, and is not Peered", spec.Kind)
+	case slices.Contains(spec.Methods, Outgoing) && !outbound:
+		return fmt.Errorf("paidaction: %s is to pay somebody outside, and is not Outbound", spec.Kind)
+	case spec.Together && !together:
+		return fmt.Errorf("paidaction: %s is to be paid together, and is not Grouped", spec.Kind)
+	case spec.Together && apart:
+		return fmt.Errorf("paidaction: %s is Grouped and has an AfterPaid, which nobody would call", spec.Kind)
 	}
 	return nil
 }

@@ -327,21 +327,22 @@ func (togetherAlone) AfterPaid(context.Context, *paidaction.Tx, community.ZapArg
 	return nil
 }
 
-// togetherInName says that it is paid together, and cannot be.
-type togetherInName struct{ community.Donate }
-
-func (togetherInName) Spec() paidaction.Spec {
-	spec := community.Donate{}.Spec()
-	spec.Together = true
-	return spec
+// inName is a donation that says of itself what it is not.
+type inName struct {
+	community.Donate
+	spec paidaction.Spec
 }
 
-func TestWhatIsPaidTogetherIsGroupedInAllOfIt(t *testing.T) {
+func (n inName) Spec() paidaction.Spec { return n.spec }
+
+func TestNoActionSaysOfItselfWhatItIsNot(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
 	for name, action := range map[string]paidaction.Definition{
-		"with what follows one": paidaction.Define(togetherAlone{}),
-		"in name alone":         paidaction.Define(togetherInName{}),
+		"together, with what follows one":    paidaction.Define(togetherAlone{}),
+		"together in name alone":             paidaction.Define(inName{spec: paidaction.Spec{Kind: "DONATE", Together: true}}),
+		"paid to people in name alone":       paidaction.Define(inName{spec: paidaction.Spec{Kind: "DONATE", Methods: []paidaction.Method{paidaction.P2P}}}),
+		"paying out, with nobody to be paid": paidaction.Define(inName{spec: paidaction.Spec{Kind: "DONATE", Methods: []paidaction.Method{paidaction.Outgoing}}}),
 	} {
 		config := w.Engine.Config
 		config.Actions = []paidaction.Definition{action}

@@ -42,7 +42,7 @@ var columns = []column{
 		if slices.Contains(d.Spec().Methods, paidaction.Outgoing) {
 			return "outgoing"
 		}
-		return mark(d.PaysPeers() && slices.Contains(d.Spec().Methods, paidaction.P2P))
+		return mark(slices.Contains(d.Spec().Methods, paidaction.P2P))
 	}},
 	{"side effects", func(d paidaction.Definition) string { return mark(d.SideEffects()) }},
 }
