@@ -77,9 +77,9 @@ func textOf(args map[string]any) (bytes int) {
 }
 
 // terms are what a payer agrees to, and the key with which they may repeat the request; empty: none. most is in sats.
-func terms(key *string, method *paidaction.Method, most *int64) (again string, t paidaction.Terms, err error) {
+func terms(key *string, method *paidaction.Method, most *int64) (idempotencyKey string, t paidaction.Terms, err error) {
 	if key != nil {
-		if again = *key; again == "" {
+		if idempotencyKey = *key; idempotencyKey == "" {
 			return "", t, paidaction.Errorf(paidaction.CodeInvalidInput, "An idempotency key cannot be empty. Leave it out, or send one.")
 		}
 	}
@@ -89,11 +89,11 @@ func terms(key *string, method *paidaction.Method, most *int64) (again string, t
 	switch {
 	case most == nil || *most > math.MaxInt64/1000: // no price is as high
 	case *most < 0:
-		return again, t, paidaction.Errorf(paidaction.CodeInvalidAmount, "maxCostSats cannot be negative.")
+		return idempotencyKey, t, paidaction.Errorf(paidaction.CodeInvalidAmount, "maxCostSats cannot be negative.")
 	default:
 		t.MaxCost = new(paidaction.Msat(*most * 1000))
 	}
-	return again, t, nil
+	return idempotencyKey, t, nil
 }
 
 // shown returns an action as the generated type of its kind.
@@ -177,11 +177,11 @@ func base(pa *paidaction.PaidAction) schema.BasePaidAction {
 }
 
 func (m mutations) RetryPaidAction(ctx context.Context, id int64, key *string, method *paidaction.Method, most *int64, secret *string) (schema.PaidAction, error) {
-	again, t, err := terms(key, method, most)
+	idempotencyKey, t, err := terms(key, method, most)
 	if err != nil {
 		return nil, err
 	}
-	return m.show(m.Engine.RetryIf(ctx, m.payer(ctx, secret), id, again, t, func(failed *paidaction.PaidAction) error {
+	return m.show(m.Engine.RetryIf(ctx, m.payer(ctx, secret), id, idempotencyKey, t, func(failed *paidaction.PaidAction) error {
 		return m.meters.keeping(sessionOf(ctx), len(failed.Args), m.Now()) // each attempt stores the arguments again
 	}))
 }

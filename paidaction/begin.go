@@ -72,10 +72,10 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 				return err
 			}
 		}
-		if result, err = e.enter(ctx, q, pg, a, tx, first, p); err != nil || a.may == nil || !a.mayBeLate(m) {
+		if result, err = e.enter(ctx, q, pg, a, tx, first, p); err != nil || a.authorize == nil || !a.mayBeLate(m) {
 			return err
 		}
-		return a.may(ctx, q) // last: what it locks then waits for nothing that is locked here
+		return a.authorize(ctx, q) // last: what it locks then waits for nothing that is locked here
 	})
 	return e.became(ctx, a, tx, result, e.supposed(err))
 }

@@ -129,9 +129,9 @@ type Config struct {
 	Hooks    Hooks
 	Settings Settings
 
-	// AfterFailed, if set, tells the payer that an action of any kind has failed and that no further attempt is
+	// TellFailed, if set, tells the payer that an action of any kind has failed and that no further attempt is
 	// prepared without being asked for. It runs as a job after the commit, at least once, so it must be repeatable.
-	AfterFailed func(ctx context.Context, tx *Tx) error
+	TellFailed func(ctx context.Context, tx *Tx) error
 	// ConfirmClock, if set, says why Now is not to be believed that an invoice's time is over, or that of its node to
 	// issue it. By a clock that is ahead every invoice would be cancelled before it can be paid.
 	ConfirmClock func(ctx context.Context) error

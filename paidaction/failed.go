@@ -21,7 +21,7 @@ func (e *Engine) storeFailure(ctx context.Context, pg pgx.Tx, row db.PaidAction,
 	job := Job{Kind: JobAfterFailed, Action: row.ID}
 	if e.WillRetry(view(db.GetActionRow{PaidAction: row})) {
 		job.Kind = JobAgain
-	} else if row.PayerID == nil || e.Config.AfterFailed == nil {
+	} else if row.PayerID == nil || e.TellFailed == nil {
 		return nil // there is nobody to tell
 	}
 	if err := e.Jobs.Insert(ctx, pg, job); err != nil {
@@ -136,9 +136,9 @@ func (e *Engine) AfterFailed(ctx context.Context, id int64) error {
 		if err != nil {
 			return fmt.Errorf("read action %d: %w", id, err)
 		}
-		if State(row.State) != Failed || e.Config.AfterFailed == nil {
+		if State(row.State) != Failed || e.TellFailed == nil {
 			return nil
 		}
-		return e.Config.AfterFailed(ctx, txOf(q, row, e.now()))
+		return e.TellFailed(ctx, txOf(q, row, e.now()))
 	})
 }

@@ -63,7 +63,7 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &attempt{def: def, payer: r.Caller.User, most: r.MaxCost, may: r.Caller.May, number: 1, turn: turn, proof: e.proofBy(r.Caller), onBehalf: r.OnBehalf}
+	a := &attempt{def: def, payer: r.Caller.User, maxCost: r.MaxCost, authorize: r.Caller.May, number: 1, turn: turn, proof: e.proofBy(r.Caller), onBehalf: r.OnBehalf}
 	if a.payer == nil {
 		a.client = e.ClientHash(r.Caller.Client)
 	}
@@ -170,23 +170,23 @@ func (e *Engine) winner(ctx context.Context, a *attempt) (id int64, found bool, 
 
 // attempt is one try to get an action paid: the first, or a retry.
 type attempt struct {
-	def      Definition
-	args     json.RawMessage
-	payer    *int64
-	most     *Msat // the most it may cost; nil: any price
-	may      func(context.Context, *db.Queries) error
-	client   []byte // hash of an anonymous payer's address; bounds their open invoices
-	key      *string
-	argsHash []byte
-	number   int16
-	previous int64  // the failed attempt, 0 in the first
-	genesis  *int64 // the first attempt, nil in itself
-	turn     Turn
-	proof    proof
-	chosen   bool // the payer chose the method, of this attempt or of the one that it follows automatically
-	indirect bool // no receiver's wallet is asked
-	unasked  bool // it follows a failed one automatically (Again)
-	onBehalf bool // somebody else asks than its payer (Request.OnBehalf)
+	def       Definition
+	args      json.RawMessage
+	payer     *int64
+	maxCost   *Msat                                    // the most it may cost; nil: any price
+	authorize func(context.Context, *db.Queries) error // Caller.May
+	client    []byte                                   // hash of an anonymous payer's address; bounds their open invoices
+	key       *string
+	argsHash  []byte
+	number    int16
+	previous  int64  // the failed attempt, 0 in the first
+	genesis   *int64 // the first attempt, nil in itself
+	turn      Turn
+	proof     proof
+	chosen    bool // the payer chose the method, of this attempt or of the one that it follows automatically
+	indirect  bool // no receiver's wallet is asked
+	unasked   bool // it follows a failed one automatically (Again)
+	onBehalf  bool // somebody else asks than its payer (Request.OnBehalf)
 }
 
 // mayBeLate reports whether what a method begins takes from a balance, then or in a next attempt that nobody asks for,
@@ -197,7 +197,7 @@ func (a *attempt) mayBeLate(m Method) bool {
 
 // agreed refuses a price above what the payer agreed to.
 func (a *attempt) agreed(cost Msat) error {
-	if a.most != nil && cost > *a.most {
+	if a.maxCost != nil && cost > *a.maxCost {
 		return Errorf(CodePriceChanged, "The price is now %d sats, more than you agreed to. Check it and try again.", cost.CeilSats()).costing(cost)
 	}
 	return nil

@@ -18,16 +18,16 @@ func (e *Engine) Retry(ctx context.Context, c Caller, id int64, key string, t Te
 	return e.RetryIf(ctx, c, id, key, t, func(*PaidAction) error { return nil })
 }
 
-// RetryIf is Retry for a caller who has to know what would be tried again: may is asked before anything is begun, and
-// its error is returned. To look beforehand would cost the request its place among those of its payer.
-func (e *Engine) RetryIf(ctx context.Context, c Caller, id int64, key string, t Terms, may func(*PaidAction) error) (*PaidAction, error) {
+// RetryIf is Retry for a caller who has to know what would be tried again: check is called with it before anything is
+// begun, and its error is returned. To look beforehand would cost the request its place among those of its payer.
+func (e *Engine) RetryIf(ctx context.Context, c Caller, id int64, key string, t Terms, check func(*PaidAction) error) (*PaidAction, error) {
 	turn := e.queue(c.User)
 	defer turn.Leave()
 	pa, err := e.Get(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := may(pa); err != nil {
+	if err := check(pa); err != nil {
 		return nil, err
 	}
 	def, ok := e.actions[pa.Kind]
@@ -35,7 +35,7 @@ func (e *Engine) RetryIf(ctx context.Context, c Caller, id int64, key string, t 
 		return nil, e.refuseRetry(pa, e.now())
 	}
 	genesis := pa.Genesis
-	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, most: t.MaxCost, may: c.May, number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis, turn: turn, proof: proof{proved: pa.proved}}
+	a := &attempt{def: def, args: pa.Args, payer: pa.Payer, maxCost: t.MaxCost, authorize: c.May, number: int16(pa.Attempt) + 1, previous: id, genesis: &genesis, turn: turn, proof: proof{proved: pa.proved}}
 	if a.payer == nil {
 		a.client = e.ClientHash(c.Client)
 	}

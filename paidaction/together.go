@@ -74,12 +74,12 @@ const lookFor = time.Second
 // Somebody who sends the same new key to two processes at the same moment still costs one group each time.
 func (e *Engine) beginTogether(ctx context.Context, def Definition, method Method, members []*member) error {
 	look := e.now().UnixNano() < e.lookUntil.Load()
-	err := e.payTogether(ctx, def, method, members, look)
+	err := e.tryTogether(ctx, def, method, members, look)
 	// The check finds insufficient balances. Another transaction can use a key after the check; then the next check
 	// finds it.
 	if ledger.IsShort(err) || keyWasUsed(err) {
 		e.lookUntil.Store(e.now().Add(lookFor).UnixNano())
-		err = e.payTogether(ctx, def, method, members, true)
+		err = e.tryTogether(ctx, def, method, members, true)
 	}
 	return err
 }
@@ -91,8 +91,8 @@ func keyWasUsed(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "23505" && pg.ConstraintName == "paid_action_key"
 }
 
-// payTogether is one try of beginTogether; look says whether it checks balances and keys before it writes.
-func (e *Engine) payTogether(ctx context.Context, def Definition, method Method, members []*member, look bool) error {
+// tryTogether is one try of beginTogether; look says whether it checks balances and keys before it writes.
+func (e *Engine) tryTogether(ctx context.Context, def Definition, method Method, members []*member, look bool) error {
 	first := firstStep(method)
 	post := ledger.PostUnseen
 	if look {

@@ -91,7 +91,7 @@ func TestAJobIsDoneForEachActionThatItNames(t *testing.T) {
 	var paid, failed atomic.Int64
 	w := newWorld(t, func(_ *world, c *paidaction.Config) {
 		c.Actions = []paidaction.Definition{paidaction.Define(gift{after: func() error { paid.Add(1); return nil }})}
-		c.AfterFailed = func(context.Context, *paidaction.Tx) error { failed.Add(1); return nil }
+		c.TellFailed = func(context.Context, *paidaction.Tx) error { failed.Add(1); return nil }
 	})
 	worker, err := New(w.config)
 	if err != nil {

@@ -167,7 +167,7 @@ func (s *service) newEngine(jobs *worker.Queue, hooks paidaction.Hooks) (*paidac
 	hooks.Changed = s.feed.Changed
 	return paidaction.New(paidaction.Config{
 		Pool: s.pool, Nodes: s.nodes, Relay: s.outgoing(), Jobs: jobs, Turns: s.turns(), Actions: community.Actions(c.Prices.Community()),
-		AfterFailed: community.AfterFailed, ConfirmClock: s.clockConfirmed, MayBegin: s.mayBegin, Secret: c.Key(), Log: s.log, Hooks: hooks,
+		TellFailed: community.TellFailed, ConfirmClock: s.clockConfirmed, MayBegin: s.mayBegin, Secret: c.Key(), Log: s.log, Hooks: hooks,
 		Settings: paidaction.Settings{
 			InvoiceExpiry: c.InvoiceExpiry, CLTVDelta: c.CLTVDelta, HoldExpiryDelta: c.HoldExpiryDelta,
 			SafetyBlocks: c.SafetyBlocks, MaxPending: c.MaxPending, MaxWalletPending: c.Relay.MaxPending,

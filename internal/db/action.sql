@@ -55,7 +55,7 @@ SELECT must_begin(count(*)) FROM begun;
 -- name: InsertActions :exec
 -- Several actions of one kind that begin alike, under numbers asked for ahead (Transaction.NextActions). The caller
 -- waits for no answer: a key that was used before violates paid_action_key and fails the transaction
--- (paidaction.Engine.payTogether); an empty key is none. Pass them in the order of payer and key, so that transactions
+-- (paidaction.Engine.tryTogether); an empty key is none. Pass them in the order of payer and key, so that transactions
 -- that insert the same keys cannot deadlock.
 WITH begun AS (
     INSERT INTO paid_action (id, kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result, idempotency_key, args_hash)

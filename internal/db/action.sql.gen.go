@@ -531,7 +531,7 @@ type InsertActionsParams struct {
 
 // Several actions of one kind that begin alike, under numbers asked for ahead (Transaction.NextActions). The caller
 // waits for no answer: a key that was used before violates paid_action_key and fails the transaction
-// (paidaction.Engine.payTogether); an empty key is none. Pass them in the order of payer and key, so that transactions
+// (paidaction.Engine.tryTogether); an empty key is none. Pass them in the order of payer and key, so that transactions
 // that insert the same keys cannot deadlock.
 func (q *Queries) InsertActions(ctx context.Context, arg InsertActionsParams) error {
 	_, err := q.db.Exec(ctx, insertActions,

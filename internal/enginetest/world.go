@@ -124,7 +124,7 @@ func (w *World) start(nodes paidaction.Nodes, random io.Reader, relay paidaction
 	}
 	w.Engine, err = paidaction.New(paidaction.Config{
 		Pool: w.Pool, Nodes: nodes, Relay: relay, Jobs: jobs{w.Clock}, Actions: append(community.Actions(community.DefaultSettings()), more...),
-		AfterFailed: community.AfterFailed, Secret: make([]byte, 32), Now: w.Clock.Now, Random: random, Log: quiet, Settings: settings,
+		TellFailed: community.TellFailed, Secret: make([]byte, 32), Now: w.Clock.Now, Random: random, Log: quiet, Settings: settings,
 		Hooks: paidaction.Hooks{
 			Changed:  func(int64) { w.signal.tell() },
 			Conflict: func(string) { w.Faults.mu.Lock(); w.Faults.Conflicts++; w.Faults.mu.Unlock() },
