@@ -43,7 +43,7 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg *db.Transaction, r
 		}
 		return def.onFail(ctx, tx, row.Args, row.Result)
 	default:
-		return fmt.Errorf("effect %q belongs to the first step", step.Effect)
+		return fmt.Errorf("effect %q is applied where an attempt begins", step.Effect)
 	}
 }
 

@@ -66,8 +66,8 @@ type Hooks struct {
 const (
 	callTimeout = 30 * time.Second // how long a state that owes a call may last
 	retryWindow = time.Hour        // how long a failed action may be retried
-	maxAttempts = 5                // per genesis
-	maxPrepared = 3                // the last of these that is prepared without being asked for
+	maxAttempts = 5                // attempts at one action, the first included
+	maxPrepared = 3                // attempts after this one begin only when the payer asks (WillRetry)
 )
 
 // Settings bound what the engine does. The zero value of each field stands for its default.

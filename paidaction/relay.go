@@ -16,7 +16,9 @@ type Relay interface {
 	// Resolve finds out what a payee's address or bolt11 asks for. Refusals say what is wrong with it.
 	Resolve(ctx context.Context, p Payee) (Payout, error)
 	// Proceed moves an outgoing payment on as far as it can without waiting, and returns what is known of it. It may be
-	// called at any time, any number of times.
+	// called at any time, any number of times. ErrLost is wrapped where the node that was given the payment has lost its
+	// data (Learn and GiveUp rest on that), ErrPaymentNotFound where the node that has made it does not know it
+	// (WriteOff). After any other error the node may yet tell.
 	Proceed(ctx context.Context, action int64) (Outcome, error)
 	// Forgotten reports whether a node has the payment of an action although our row says PENDING_HELD: the database
 	// went back, by a restore or a fail-over, to a moment before the node was given it. It asks no node where nothing was
@@ -34,8 +36,8 @@ type Relay interface {
 // ErrNoReceiver says that no wallet of the receiver gives an invoice that can be wrapped. Another method may work.
 var ErrNoReceiver = errors.New("no wallet of the receiver can be paid")
 
-// ErrLost says that the node that was given an outgoing payment has forgotten it, so that nothing follows from what it
-// says.
+// ErrLost says that the node that was given an outgoing payment has forgotten it, or that another one answers under its
+// name, so that nothing follows from what it says.
 var ErrLost = errors.New("nothing follows from what the node says")
 
 // WrapRequest asks for a receiver's invoice.
