@@ -9,14 +9,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
-	"github.com/a-seed-a7aed72f/holdfast/internal/share"
+	"github.com/a-seed-a7aed72f/holdfast/internal/places"
 )
 
 // portion is a part of the pool's connections that is shared out by who asks: one asker may have a third of it. The
 // others wait, each asker for their own.
 type portion struct {
 	all  chan struct{} // a token for each connection in use
-	each *share.Shares
+	each *places.Shares
 }
 
 // newReading is for what answers are read by. A request may ask for very much, and many may come at once: without
@@ -31,7 +31,7 @@ func newWriting(connections int32) *portion { return newPortion(connections / 4)
 
 func newPortion(connections int32) *portion {
 	all := max(1, int(connections))
-	return &portion{all: make(chan struct{}, all), each: share.New(max(1, all/3))}
+	return &portion{all: make(chan struct{}, all), each: places.New(max(1, all/3))}
 }
 
 // take waits for a place, first for one of the asker's own; free gives it back.

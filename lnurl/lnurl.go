@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
-	"github.com/a-seed-a7aed72f/holdfast/internal/share"
+	"github.com/a-seed-a7aed72f/holdfast/internal/places"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -60,7 +60,7 @@ func NewHandler(c Config) (http.Handler, error) {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.Patience = cmp.Or(c.Patience, Patience)
 	c.Most -= c.Most % 1000
-	s := &server{c, share.New(1)}
+	s := &server{c, places.New(1)}
 	mux := http.NewServeMux()
 	mux.Handle("/.well-known/lnurlp/{name}", s.serve(false, s.describe))
 	mux.Handle("/lnurlp/{name}", s.serve(true, s.order))
@@ -71,7 +71,7 @@ func NewHandler(c Config) (http.Handler, error) {
 
 type server struct {
 	Config
-	signing *share.Shares // of challenges: one answer at a time
+	signing *places.Shares // of challenges: one answer at a time
 }
 
 // answering answers one kind of request: it returns what is sent as JSON.

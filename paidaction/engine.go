@@ -21,7 +21,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/gather"
-	"github.com/a-seed-a7aed72f/holdfast/internal/share"
+	"github.com/a-seed-a7aed72f/holdfast/internal/places"
 )
 
 // Job is work to be done later. It carries ids, never a decision: the worker reads the rows again.
@@ -150,8 +150,8 @@ type Engine struct {
 	reads     *gather.Group[*reading]
 	follows   *gather.Group[*following]
 	preparing *preparing
-	clients   *share.Shares // one transaction for each address of anonymous payers
-	payers    *share.Shares // two for each payer who is known: the second begins while the first commits
+	clients   *places.Shares // one transaction for each address of anonymous payers
+	payers    *places.Shares // two for each payer who is known: the second begins while the first commits
 
 	lookUntil *atomic.Int64 // until then groups look at balances first; nanoseconds of Unix time
 }
@@ -184,7 +184,7 @@ func New(c Config) (*Engine, error) {
 		c.Hooks.Beside = InGoroutine
 	}
 	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{},
-		preparing: &preparing{of: map[int64]int{}}, lookUntil: new(atomic.Int64), clients: share.New(1), payers: share.New(2)}
+		preparing: &preparing{of: map[int64]int{}}, lookUntil: new(atomic.Int64), clients: places.New(1), payers: places.New(2)}
 	e.reads = gathering(e, readsAtOnce, readPatience, e.read)
 	e.follows = gathering(e, followsAtOnce, followPatience, e.followAll)
 	for _, d := range c.Actions {

@@ -24,7 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
-	places "github.com/a-seed-a7aed72f/holdfast/internal/share"
+	"github.com/a-seed-a7aed72f/holdfast/internal/places"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )

@@ -1,6 +1,6 @@
-// Package share gives each of many askers so many places at a time. Whoever asks for more waits behind their own
+// Package places gives each of many askers so many places at a time. Whoever asks for more waits behind their own
 // requests, and not in the way of others.
-package share
+package places
 
 import (
 	"context"
