@@ -25,9 +25,13 @@ const (
 	vacuumWait = 5 * time.Second
 )
 
-// ErrBusy is returned if a lock could not be had in any of the tries: somebody reads or writes for long, a backup for
-// example. Nothing was done.
-var ErrBusy = errors.New("the tables were in use all the time")
+var (
+	// ErrBusy is returned if a lock could not be had in any of the tries: somebody reads or writes for long, a backup for
+	// example. Nothing was done.
+	ErrBusy = errors.New("the tables were in use all the time")
+	// ErrSlow is ErrBusy where the locks were had, or most of them, and then the time was up.
+	ErrSlow = fmt.Errorf("%w, or there is more to do under their locks than payments may wait for", ErrBusy)
+)
 
 // briefly runs do in a transaction begun by in, or in a savepoint if in is itself a transaction. Each statement gives
 // up rather than make others wait for long; briefly then pauses and tries again. After the last try it returns ErrBusy.
@@ -55,11 +59,16 @@ func briefly(ctx context.Context, in interface {
 	}
 }
 
-// tooLong returns err, as ErrBusy if it says that something took longer than allowed.
+// tooLong returns err, as ErrBusy or ErrSlow if it says that something took longer than allowed.
 func tooLong(ctx context.Context, err error) error {
 	var refused *pgconn.PgError
-	if errors.As(err, &refused) && (refused.Code == "55P03" || refused.Code == "57014") && ctx.Err() == nil {
-		return fmt.Errorf("%w: %w", ErrBusy, err)
+	if errors.As(err, &refused) && ctx.Err() == nil {
+		switch refused.Code {
+		case "55P03": // lock_not_available
+			return fmt.Errorf("%w: %w", ErrBusy, err)
+		case "57014": // query_canceled
+			return fmt.Errorf("%w: %w", ErrSlow, err)
+		}
 	}
 	return err
 }

@@ -26,10 +26,25 @@ const (
 )
 
 // MakeRanges makes the missing partitions, of size actions each, until two whole ranges follow the newest action. It
-// returns how many ranges it made. Any number of processes may call it at any time: one makes the ranges, and the
-// others find nothing to do. While it locks out payments, they wait for at most half a second; it returns ErrBusy if
-// that was never enough. Rows that were written before their partition existed are moved to it.
+// returns how many ranges it made, also with an error: those stay. Any number of processes may call it at any time: one
+// makes the ranges, and the others find nothing to do. While it locks out payments, they wait for at most half a
+// second; it returns ErrBusy if that was never enough. Rows that were written before their partition existed are moved
+// to it.
 func MakeRanges(ctx context.Context, pool *pgxpool.Pool, size int64, pause time.Duration) (made int64, err error) {
+	for {
+		one, err := makeRange(ctx, pool, size, pause)
+		if err != nil {
+			return made, fmt.Errorf("make partitions: %w", err)
+		}
+		if !one {
+			return made, nil
+		}
+		made++
+	}
+}
+
+// makeRange makes the next missing range, in a transaction of its own: the locks of several would add up.
+func makeRange(ctx context.Context, pool *pgxpool.Pool, size int64, pause time.Duration) (made bool, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		q := db.New(tx)
 		mine, err := q.HoldActionRanges(ctx)
@@ -44,12 +59,9 @@ func MakeRanges(ctx context.Context, pool *pgxpool.Pool, size int64, pause time.
 			return fmt.Errorf("hold back vacuum: %w", err)
 		}
 		return briefly(ctx, tx, pause, func(q *db.Queries) error {
-			made, err = q.MakeActionRanges(ctx, db.MakeActionRangesParams{Size: size, Ahead: ahead})
+			made, err = q.MakeActionRange(ctx, db.MakeActionRangeParams{Size: size, Ahead: ahead})
 			return err
 		})
 	})
-	if err != nil {
-		return 0, fmt.Errorf("make partitions: %w", err)
-	}
-	return made, nil
+	return made && err == nil, err
 }

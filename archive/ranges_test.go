@@ -2,10 +2,17 @@ package archive_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/a-seed-a7aed72f/holdfast/archive"
+	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
 
 // Two whole ranges follow the newest action, however many processes make them at once.
@@ -82,5 +89,47 @@ func TestEveryPartitionIsAppendOnly(t *testing.T) {
 		if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) SELECT v.*, 'x', '2026-01-01' FROM (VALUES `+bad+`) AS v`); err == nil {
 			t.Errorf("%s was posted", bad)
 		}
+	}
+}
+
+// Far behind, as after hours in which the tables were in use, each range that is made stays: all of them together take
+// longer than payments may wait.
+func TestRangesThatAreMadeStay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const missing = 100
+	w.exec(`SELECT setval('paid_action_id_seq', $1)`, missing*few)
+	for range 10 {
+		if _, err := archive.MakeRanges(w.Ctx, w.Pool, few, time.Millisecond); err == nil {
+			break
+		} else if !errors.Is(err, archive.ErrBusy) {
+			t.Fatal(err)
+		}
+	}
+	if last, want := w.Count(`SELECT max(last_action) FROM action_range`), int64((missing+2)*few); last != want {
+		t.Errorf("there are ranges up to action %d, want %d", last, want)
+	}
+}
+
+// If what was caught is more than can be moved while payments wait, the log tells that from tables in use; and what
+// reconcile says makes the ranges that are missing.
+func TestWhatIsTooMuchIsMovedByHand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`SELECT setval('paid_action_id_seq', $1)`, 2*few)
+	w.exec(`CREATE FUNCTION take_long() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1); RETURN NULL; END';
+		CREATE TRIGGER slow BEFORE INSERT ON action_range EXECUTE FUNCTION take_long()`)
+	if _, err := archive.MakeRanges(w.Ctx, w.Pool, few, time.Millisecond); !errors.Is(err, archive.ErrSlow) {
+		t.Errorf("%v, want %v", err, archive.ErrSlow)
+	}
+	const advice = "SET statement_timeout = 0; SELECT make_action_ranges(%d, 2);"
+	if !slices.ContainsFunc(reconcile.Kinds(), func(k *reconcile.Kind) bool {
+		return k.Name == "rest" && strings.Contains(k.Mend, fmt.Sprintf(advice, archive.RangeSize))
+	}) {
+		t.Error("reconcile says nothing of it")
+	}
+	w.exec(fmt.Sprintf(advice, few))
+	if n := w.make(); n != 0 {
+		t.Errorf("%d ranges were still missing", n)
 	}
 }

@@ -83,6 +83,10 @@ var ErrPooler = errors.New("a pooler answers, and migrations need a session of t
 // ErrLocked means that somebody else migrates the database, or left the lock of migrations behind.
 var ErrLocked = errors.New("the lock of migrations is taken")
 
+// ErrOwner means that the schema belongs to another role than that of the session. What a migration makes belongs to
+// whoever runs it, if only as a member of the service's role, and the service then may not use it.
+var ErrOwner = errors.New("the schema belongs to another role")
+
 // begin prepares a session in which migrations run. It has their lock, which is golang-migrate's own, so that that one finds it taken by itself.
 //
 // It is not bounded, whatever its role or its address says: a migration of much data takes longer than a request may. Which bounds there are depends on
@@ -115,6 +119,14 @@ func begin(ctx context.Context, conn *pgx.Conn, wait time.Duration) error {
 	if errors.As(err, &refused) && refused.Code == "55P03" { // lock_not_available
 		return locked(ctx, conn, lock, wait)
 	} else if err != nil {
+		return err
+	}
+	var owner, role string
+	err = conn.QueryRow(ctx, `SELECT pg_get_userbyid(relowner), current_user FROM pg_class
+		WHERE oid = to_regclass('schema_migrations') AND pg_get_userbyid(relowner) <> current_user`).Scan(&owner, &role)
+	if err == nil {
+		return fmt.Errorf("%w: what %[3]s makes could not be used by %[2]s. Migrate as %[2]s; an operator with a role of their own does after ALTER ROLE %[3]s SET role = '%[2]s'", ErrOwner, owner, role)
+	} else if !errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}
 	_, err = conn.Exec(ctx, "SET lock_timeout = 0")

@@ -348,3 +348,40 @@ func TestRiverIsTheLibrarys(t *testing.T) {
 		}
 	}
 }
+
+// What a migration makes is the service's to use, whoever runs it: an operator with a role of their own that is only a
+// member of the service's is refused, and is served once their sessions begin as the service's role. Who they are is
+// noted all the same.
+func TestWhatIsMadeBelongsToTheSchemasOwner(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	own := pool.Config().ConnConfig
+	downTo(t, own.ConnString(), 66)
+	alice, hers := pgtest.Member(t, pool)
+	become := "ALTER ROLE " + alice + " SET role = '" + own.User + "'"
+	if err := migrations.Up(t.Context(), hers); !errors.Is(err, migrations.ErrOwner) || !strings.Contains(err.Error(), become) {
+		t.Errorf("a member of the owner's role: %v", err)
+	}
+	session := func() *pgx.Conn {
+		t.Helper()
+		conn, err := pgx.Connect(t.Context(), hers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+		return conn
+	}
+	if _, err := session().Exec(t.Context(), become); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrations.Up(t.Context(), hers); err != nil {
+		t.Fatal(err)
+	}
+	if theirs := one(t, pool, `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relowner <> '`+own.User+`'::regrole`); theirs != "0" {
+		t.Errorf("%s tables and indexes are another's", theirs)
+	}
+	var role string
+	if err := session().QueryRow(t.Context(), `INSERT INTO operator_command (at, operator, command, arguments) VALUES ('2026-01-01', 'x', 'x', '{}') RETURNING role`).Scan(&role); err != nil || role != alice {
+		t.Errorf("noted of %q, %v", role, err)
+	}
+}

@@ -25,7 +25,7 @@ var (
 		"Stop every process. "+outside+"put its row back into account, with the balance that makes it agree with its postings.")
 	routingDiffers = kind(1, "routing", "SetAside, over all payments that are not at their end",
 		"Routing sats are not what is set aside for the payments under way: some were taken that a payment needs, or belong to none.",
-		bug+"look for postings from or to routing sats of no action, or of one that pays nothing out, and undo them by a posting of no action (docs/reconcile.md, booking by hand).")
+		bug+"look for postings from or to routing sats of no action, or of one that pays nothing out, and undo them by a posting of no action with the reason 'put right by hand' (docs/reconcile.md, booking by hand).")
 	notBacked = kind(1, "backing", "Balances of both accounts",
 		"More or fewer credits are in circulation than sats back them.",
 		bug+"look for the purchase or the spending of credits whose two transfers differ.")
@@ -33,13 +33,15 @@ var (
 		"Money that only passes through is still in a clearing account.", bug+"look for the last postings to that account: one transfer of a pair is missing.")
 	rewardDiffers = kind(1, "reward", "BreaksOfRewards; only holdfast reconcile",
 		"A reward was not posted once and in full, or money left the pool and is nobody's reward.",
-		bug+"compare the day's rows of reward with its postings before anybody is paid again.")
+		bug+"compare the day's rows of reward with its postings before anybody is paid again. "+
+			"If an operator took it, give that posting a reason that ends with 'by hand' (docs/reconcile.md, changing rows by hand).")
 	rewardDayDiffers = kind(1, "reward-day", "BreaksOfRewardDays; only holdfast reconcile",
 		"A day's rewards are not what it says it paid, or more than was in its pool.",
 		bug+"compare the rows of reward and of reward_day with the last good backup.")
 	caughtByRest = kind(1, "rest", "CaughtByRest",
 		"Rows of actions are where only postings of no action belong: there was no partition for them, or their actions are archived.",
 		"A process with the role worker makes partitions ahead of need, and moves such rows there; its log says why it cannot. "+
+			"If there are more than payments may wait for stop every process, and call SET statement_timeout = 0; SELECT make_action_ranges(10000000, 2); as the service's role of PostgreSQL. "+
 			"If the action is archived, was it booked by hand? Then give the posting a reason that ends with 'by hand' (docs/reconcile.md, changing rows by hand). "+
 			"If it was not this is a bug: keep a copy of the database, and look for what still writes to it.")
 	rangeDiffers = kind(1, "range", "action_range and pg_inherits",
@@ -62,7 +64,7 @@ var (
 		"An action was paid from an account that is not its payer's, or not the one that its method says.", byHand+bug+"give whose account it was their money back, as a posting of the action with the reason 'given back by hand', and take it from the payer to the same account (docs/reconcile.md, booking by hand).")
 	othersReturn = kind(2, "other-receiver", "BreaksOfReturns",
 		"What is the payer's own went elsewhere: what was overpaid or bought, or what a withdrawal had set aside and did not need.",
-		byHand+bug+"take it from where it went to a clearing account by a posting of no action, and from there to the payer by a posting of the action with the reason 'put right by hand' (docs/reconcile.md, booking by hand).")
+		byHand+bug+"take it from where it went to a clearing account by a posting of no action, and from there to the payer by one of the action, both with the reason 'put right by hand' (docs/reconcile.md, booking by hand).")
 	charged = kind(2, "charged", "BreaksOfPayment",
 		"An action is not PAID, and money was taken for it.", byHand+bug+"give the money back by a posting of the action in the opposite direction, with the reason 'given back by hand' (docs/reconcile.md, booking by hand).")
 	endedWrong = kind(2, "ended", "BreaksOfPayment",

@@ -73,6 +73,29 @@ func TestFollowingTheAdviceMends(t *testing.T) {
 	}
 }
 
+// What went to the rewards, or was booked to them by mistake, is taken from there again: that is nobody's reward, and
+// no break of its own, which would be told for ever.
+func TestWhatIsTakenBackFromTheRewardsIsNoBreak(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	exec(w, guardsOff+someAction.Replace(`UPDATE posting SET to_account = 3 WHERE action_id = {held} AND from_account = 1 AND reason = 'overpaid';
+		UPDATE account SET balance = balance + CASE id WHEN 3 THEN 2000 ELSE -2000 END WHERE id IN (3, 33)`)+guardsOn)
+	if run(t, w).OK {
+		t.Fatal("nothing is broken")
+	}
+	for _, sql := range []string{`NULL, 3, 5, 2000, 'put right by hand'`, `{held}, 5, 33, 2000, 'put right by hand'`,
+		`NULL, 32, 4, 7, 'given by hand, to nobody'`, `NULL, 4, 32, 7, 'put right by hand'`} {
+		exec(w, someAction.Replace(`{transfer} VALUES (`+sql+`, '2026-01-01') {booked}`))
+	}
+	if report := run(t, w); !report.OK {
+		t.Errorf("%+v", report)
+	}
+	exec(w, someAction.Replace(`{transfer} VALUES (NULL, 3, 33, 7, 'taken', '2026-01-01') {booked}`))
+	if broken := run(t, w).Invariants[0].Breaks; len(broken) != 1 || broken[0].Kind != "reward" {
+		t.Errorf("what was taken is told as %+v", broken)
+	}
+}
+
 // The page's statements change a row that a trigger keeps, and leave the trigger as it was.
 func TestThePageSaysHowARowIsChanged(t *testing.T) {
 	t.Parallel()

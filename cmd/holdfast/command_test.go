@@ -100,7 +100,7 @@ func TestWhatIsNotThereIsNamedWithWhereToLook(t *testing.T) {
 		"users trust bob 1":           `there is no user "bob": holdfast users add`,
 		"webhooks enable 99":          "there is no webhook 99: holdfast webhooks list",
 		"webhooks remove 99":          "there is no webhook 99: holdfast webhooks list",
-		"nodes drain mallory":         `There is no node "mallory": no process that pays has ever used it. holdfast nodes`,
+		"nodes drain mallory":         `There is no node "mallory": no process has ever used it. holdfast nodes`,
 
 		"actions write-off 99 --reason lost --yes": "there is no action 99: holdfast actions list",
 	} {

@@ -183,17 +183,25 @@ func (x exposed) check(expr string) (labels []string) {
 				return refuse(name + ": no series is like this")
 			}
 			return labels
+		case *metricsql.RollupExpr: // elsewhere than in a function over a time: the metric as it was
+			if e.Window != nil || e.At != nil || e.Offset == nil || !duration.Match(e.Offset.AppendString(nil)) || e.ForSubquery() {
+				return refuse("what is " + string(e.AppendString(nil)) + "?")
+			}
+			return of(e.Expr, false)
 		case *metricsql.FuncExpr:
 			if e.KeepMetricNames {
 				return refuse("keep_metric_names is not Prometheus's")
 			}
 			switch e.Name {
-			case "rate", "increase", "changes":
+			case "rate", "increase", "last_over_time":
 				r, ok := e.Args[0].(*metricsql.RollupExpr)
-				if len(e.Args) != 1 || !ok || r.Window == nil || !duration.Match(r.Window.AppendString(nil)) || r.Offset != nil || r.At != nil || r.ForSubquery() {
+				if len(e.Args) != 1 || !ok || r.Window == nil || !duration.Match(r.Window.AppendString(nil)) || r.At != nil || r.ForSubquery() ||
+					r.Offset != nil && (e.Name != "last_over_time" || !duration.Match(r.Offset.AppendString(nil))) {
 					return refuse(e.Name + " needs one metric over a time")
 				}
-				return of(r.Expr, e.Name != "changes")
+				return of(r.Expr, e.Name != "last_over_time")
+			case "changes":
+				return refuse("a gauge that a process shows first after it has changed never changes: compare it with what was seen before")
 			case "time":
 				return nil
 			case "abs", "absent", "vector":
@@ -222,7 +230,7 @@ func (x exposed) check(expr string) (labels []string) {
 			}
 			return e.Modifier.Args
 		case *metricsql.BinaryOpExpr:
-			if !slices.Contains([]string{"+", "-", ">", "==", "or"}, e.Op) || e.JoinModifier.Op != "" || e.KeepMetricNames {
+			if !slices.Contains([]string{"+", "-", ">", "<", "==", "or"}, e.Op) || e.JoinModifier.Op != "" || e.KeepMetricNames {
 				return refuse("the operator " + e.Op + " is not known here")
 			}
 			left, right := of(e.Left, false), of(e.Right, false)

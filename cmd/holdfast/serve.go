@@ -355,6 +355,9 @@ func streamsUntil(ctx context.Context, next http.Handler) http.Handler {
 func (s *service) checkNode(ctx context.Context, client *lightning.Client) error {
 	for unreached, sick := false, false; ; {
 		err := client.Check(ctx)
+		if err == nil {
+			err = s.meet(ctx, client)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -374,4 +377,14 @@ func (s *service) checkNode(ctx context.Context, client *lightning.Client) error
 			return nil
 		}
 	}
+}
+
+// meet remembers which node answers under a name. The pool does so for a process that sends; but commands that act on
+// what a node does not know (sameNodes) must tell it from another one also where nothing is sent.
+func (s *service) meet(ctx context.Context, client *lightning.Client) error {
+	key, err := client.PublicKey(ctx)
+	if err == nil {
+		_, err = pool.NewRegister(s.pool, time.Now).Meet(ctx, client.Name(), key)
+	}
+	return err
 }

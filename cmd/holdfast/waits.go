@@ -85,7 +85,7 @@ func waitsAt(ctx context.Context, e *environment, q *db.Queries, row db.RelayPay
 	known, err := q.GetNode(ctx, n.name)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return "no process that pays has ever used this node", nil
+		return "no process has ever used this node", nil
 	case err != nil:
 		return "", err
 	case known.OtherKey != nil:

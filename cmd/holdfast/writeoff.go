@@ -69,17 +69,25 @@ func atKnownNodes(ctx context.Context, e *environment, replaced []string, do fun
 
 // sameNodes refuses to ask a node that is another than the one known under its name: it knows nothing of what that one
 // holds, which then would go back to its payer, though its receiver was paid. The settings of whoever types this may not
-// be the service's. A node that does not answer is asked by nobody.
+// be the service's. A node that cannot be reached says nothing of payments either; but one that does not say who it is,
+// such as to a macaroon that allows less, may well say that it does not know one.
 func sameNodes(ctx context.Context, q *db.Queries, nodes []*lightning.Client, replaced []string) error {
 	for _, node := range nodes {
 		known, err := q.GetNode(ctx, node.Name())
-		if errors.Is(err, pgx.ErrNoRows) || slices.Contains(replaced, node.Name()) {
+		if slices.Contains(replaced, node.Name()) {
+			continue
+		}
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		key, err := node.PublicKey(ctx)
+		if errors.Is(err, lightning.ErrUnreachable) {
 			continue
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("node %[1]s does not say who it is, and what another node does not know proves nothing. Once it does, call this again; only if its data are gone for good, and it was made anew, add --replaced %[1]s: %[2]w", node.Name(), err)
 		}
-		if key, err := node.PublicKey(ctx); err == nil && known.PublicKey != nil && key != *known.PublicKey {
+		if known.PublicKey != nil && key != *known.PublicKey {
 			return fmt.Errorf("node %[1]s answers as %[2]s, and was known as %[3]s: what another node does not know proves nothing. Correct HOLDFAST_NODES; only if the data of the one before are gone for good, and it was made anew, add --replaced %[1]s", node.Name(), key, *known.PublicKey)
 		}
 	}

@@ -112,3 +112,41 @@ func TestWriteOffOfWhatIsHeld(t *testing.T) {
 		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
 	}
 }
+
+// Who a node is is remembered also where it sends nothing: else settings that lead to another one would do.
+func TestANodeThatDoesNotSendIsKnown(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	node, nodes := newNode(t)
+	key, err := node.Client().PublicKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, settings(w.Pool, nodes+";send=no"))
+	s.await("the node's key", func() bool {
+		return w.Count(`SELECT count(*) FROM lightning_node WHERE name = 'sim' AND public_key = $1`, key) == 1
+	})
+}
+
+// A node that does not say who it is may be another than the one that holds the payment.
+func TestANodeThatDoesNotSayWhoItIsProvesNothing(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	pa := w.Pay(w.User("payer", 0, 0), community.KindDonate, community.DonateArgs{Sats: 10}, paidaction.Pessimistic)
+	if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(pa.ID)
+	node, nodes := newNode(t)
+	for says, unsaid := range map[string]func(){
+		"the macaroon does not allow this": func() { node.Deny("/lnrpc.Lightning/GetInfo") },
+		"Loading block index":              func() { node.Deny(); node.SetChainless(true) },
+	} {
+		unsaid()
+		code, out, said := command(t, settings(w.Pool, nodes), "actions", "write-off", number(pa.ID), "--reason", "the disk is gone", "--yes")
+		if code != exitFailed || out != "" || !strings.Contains(said, says) || !strings.Contains(said, "--replaced sim") {
+			t.Errorf("exit code %d\n%s%s", code, out, said)
+		}
+		w.WantState(pa.ID, paidaction.Held)
+	}
+}

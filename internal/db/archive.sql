@@ -20,9 +20,9 @@ SELECT lacks_action_ranges(@size, @ahead)::boolean;
 -- Until the end of the transaction.
 SELECT hold_back_vacuum();
 
--- name: MakeActionRanges :one
--- Returns how many were made, so that there are this many after the one that the newest action is in.
-SELECT make_action_ranges(@size, @ahead)::bigint;
+-- name: MakeActionRange :one
+-- The next one, if fewer than this many follow the one that the newest action is in. false: none was missing.
+SELECT make_action_range(@size, @ahead)::boolean;
 
 -- name: NextActionRange :one
 -- The oldest after the given action that is not archived. One that still grows has actions to come.

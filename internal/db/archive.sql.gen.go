@@ -162,19 +162,19 @@ func (q *Queries) LacksActionRanges(ctx context.Context, arg LacksActionRangesPa
 	return column_1, err
 }
 
-const makeActionRanges = `-- name: MakeActionRanges :one
-SELECT make_action_ranges($1, $2)::bigint
+const makeActionRange = `-- name: MakeActionRange :one
+SELECT make_action_range($1, $2)::boolean
 `
 
-type MakeActionRangesParams struct {
+type MakeActionRangeParams struct {
 	Size  int64
 	Ahead int64
 }
 
-// Returns how many were made, so that there are this many after the one that the newest action is in.
-func (q *Queries) MakeActionRanges(ctx context.Context, arg MakeActionRangesParams) (int64, error) {
-	row := q.db.QueryRow(ctx, makeActionRanges, arg.Size, arg.Ahead)
-	var column_1 int64
+// The next one, if fewer than this many follow the one that the newest action is in. false: none was missing.
+func (q *Queries) MakeActionRange(ctx context.Context, arg MakeActionRangeParams) (bool, error) {
+	row := q.db.QueryRow(ctx, makeActionRange, arg.Size, arg.Ahead)
+	var column_1 bool
 	err := row.Scan(&column_1)
 	return column_1, err
 }

@@ -48,13 +48,14 @@ SELECT * FROM reward_day WHERE sqlc.narg(day)::date IS NULL OR day = sqlc.narg(d
 SELECT * FROM reward WHERE day = @day AND rank > @after ORDER BY rank LIMIT @page;
 
 -- name: BreaksOfRewards :many
--- Invariant 1: a reward that was not posted once and in full, or money that left the pool and is nobody's reward, nor given back to who paid an action.
+-- Invariant 1: a reward that was not posted once and in full, or money that left the pool and is nobody's reward, nor given back to who paid an action, nor what
+-- an operator has put right: no posting can be taken back, so that would be a break for ever.
 WITH owed AS (
     SELECT 'reward of ' || to_char(day, 'YYYY-MM-DD') AS reason, user_id * 16 + 1 AS account, credits_msat AS msat FROM reward WHERE credits_msat > 0
     UNION ALL SELECT 'reward of ' || to_char(day, 'YYYY-MM-DD'), user_id * 16, sats_msat FROM reward WHERE sats_msat > 0
 ), posted AS (
     SELECT reason, to_account AS account, sum(msat) AS msat, count(*) AS postings FROM posting WHERE from_account IN (3, 4)
-        AND (action_id IS NULL OR reason <> 'given back by hand')
+        AND NOT (reason LIKE '% by hand' AND (action_id IS NULL OR reason = 'given back by hand'))
     GROUP BY reason, to_account
 )
 SELECT coalesce(owed.reason, posted.reason)::text AS reason, coalesce(owed.account, posted.account)::bigint AS account,

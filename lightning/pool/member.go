@@ -105,7 +105,7 @@ func (p *Pool) look(ctx context.Context, m *member) {
 	if ctx.Err() != nil {
 		return // the pool is closed: that says nothing about the node
 	}
-	record, err := p.Register.meet(ctx, m.Name, said.key)
+	record, err := p.Register.Meet(ctx, m.Name, said.key)
 	if err != nil {
 		p.log.WarnContext(ctx, "it is not known what other processes and operators say of a node", "node", m.Name, "error", err)
 	}

@@ -74,7 +74,7 @@ func (r *Register) Enable(ctx context.Context, name, key string) error {
 func changed(name string) func(rows int64, err error) error {
 	return func(rows int64, err error) error {
 		if err == nil && rows == 0 {
-			return paidaction.Errorf(paidaction.CodeNotFound, "There is no node %q: no process that pays has ever used it. holdfast nodes lists the configured ones.", name)
+			return paidaction.Errorf(paidaction.CodeNotFound, "There is no node %q: no process has ever used it. holdfast nodes lists the configured ones.", name)
 		}
 		return err
 	}
@@ -91,9 +91,9 @@ func (r *Register) read(ctx context.Context, name string) (db.LightningNode, err
 	return record, nil
 }
 
-// meet is read after a node was asked who it is: key is its answer, empty if there was none. It writes only what is
-// new.
-func (r *Register) meet(ctx context.Context, name, key string) (db.LightningNode, error) {
+// Meet returns what is known of a node after it was asked who it is: key is its answer, empty if there was none. It
+// writes only what is new.
+func (r *Register) Meet(ctx context.Context, name, key string) (db.LightningNode, error) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTimeout)
 	defer cancel()
 	record, err := r.read(ctx, name)
