@@ -2,6 +2,7 @@ package community_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math"
 	"sync"
@@ -20,7 +21,18 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", "20") // unless the command line says otherwise: most checks pay and vote in a database
+	pgtest.Main(m)
+}
+
+// often is for what needs next to no time.
+func often(t *testing.T, check func(*rapid.T)) {
+	t.Helper()
+	for range 5 {
+		rapid.Check(t, check)
+	}
+}
 
 const sat = 1000 // msat
 
@@ -238,7 +250,7 @@ func weight(total, trustMicros int64) int64 {
 func TestVoteMicros(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
-	rapid.Check(t, func(t *rapid.T) {
+	often(t, func(t *rapid.T) {
 		trust := rapid.Int64Range(0, 10_000_000).Draw(t, "trust")
 		total := rapid.Int64Range(0, 2_100_000_000_000_000*sat).Draw(t, "total")
 		// The last bit of a logarithm is the library's own.
@@ -311,7 +323,7 @@ func TestZapsCountTogetherAsOneAfterTheOther(t *testing.T) {
 
 func TestPercentNeverExceedsTheWhole(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
+	often(t, func(t *rapid.T) {
 		whole := paidaction.Msat(rapid.Int64Range(0, int64(paidaction.MaxMsat)).Draw(t, "whole"))
 		pct := rapid.IntRange(0, 100).Draw(t, "pct")
 		part, rest := whole.Percent(pct), whole.Percent(100-pct)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"go.opentelemetry.io/otel/trace"
@@ -67,6 +68,8 @@ type environment struct {
 
 	failures failures       // of the database, as its pool hears of them
 	timeline timeline.Watch // of the database
+
+	readyFor, timelineEvery time.Duration // tests wait less
 }
 
 func main() {
@@ -80,8 +83,8 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the program. It returns the exit code.
-func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
+// run is the program. It returns the exit code. change is for tests.
+func run(ctx context.Context, args, env []string, stdout, stderr io.Writer, change ...func(*environment)) int {
 	var c cli
 	exited := -1
 	parser, err := kong.New(&c, kong.Name("holdfast"),
@@ -104,7 +107,10 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		return exitUsage
 	}
 	e := &environment{config: &c.Config, out: stdout, log: newLogger(&c.Config, stderr), json: c.JSON || !isTerminal(stdout), asked: askedFor(command, env),
-		tracesTo: tracesEndpoint(env)}
+		tracesTo: tracesEndpoint(env), readyFor: readyFor, timelineEvery: timelineEvery}
+	for _, f := range change {
+		f(e)
+	}
 	command.BindTo(ctx, (*context.Context)(nil))
 	err = command.Run(e)
 	var code exitCode

@@ -27,6 +27,7 @@ type readiness struct {
 	parts []readyPart
 	ready *prometheus.Desc
 	now   func() time.Time
+	reuse time.Duration                                     // how long an answer is reused
 	found func(ctx context.Context, part string, err error) // for the log; errors contain addresses, which the answer must not
 
 	mu     sync.Mutex // held while asking the parts
@@ -58,7 +59,7 @@ type readyState struct {
 
 func (s *service) newReadiness() *readiness {
 	r := &readiness{ready: prometheus.NewDesc("holdfast_ready", "1 if this part of the process can do its work, as /readyz says.", []string{"part"}, nil),
-		now: time.Now, found: func(ctx context.Context, part string, err error) {
+		now: time.Now, reuse: s.readyFor, found: func(ctx context.Context, part string, err error) {
 			s.log.WarnContext(ctx, "not ready", "part", part, "error", err)
 		}}
 	add := func(kind, name string, check func(context.Context) error) {
@@ -139,11 +140,11 @@ func problem(err error) string {
 	return "It cannot be reached, or does not answer as it should: the log says more."
 }
 
-// look asks every part, unless somebody did so within readyFor. A part that does not answer in time is not ready.
+// look asks every part, unless somebody did so just before. A part that does not answer in time is not ready.
 func (r *readiness) look(ctx context.Context) readyAnswer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.at.IsZero() && r.now().Sub(r.at) < readyFor {
+	if !r.at.IsZero() && r.now().Sub(r.at) < r.reuse {
 		return r.answer
 	}
 	// The first one to ask may go away, but the others still wait for the answer.

@@ -224,7 +224,7 @@ func TestOneNodeOfSeveralIsEnough(t *testing.T) {
 func TestReadinessIsAskedForOnceASecond(t *testing.T) {
 	t.Parallel()
 	now, asked := time.Unix(1_800_000_000, 0), 0
-	r := &readiness{now: func() time.Time { return now }, found: func(context.Context, string, error) {},
+	r := &readiness{now: func() time.Time { return now }, reuse: readyFor, found: func(context.Context, string, error) {},
 		parts: []readyPart{{"part", "part", func(context.Context) error { asked++; return notReady("Not yet.") }}}}
 	var all sync.WaitGroup
 	for range 50 {
@@ -238,7 +238,10 @@ func TestReadinessIsAskedForOnceASecond(t *testing.T) {
 	if asked != 1 {
 		t.Errorf("asked %d times", asked)
 	}
-	now = now.Add(readyFor)
+	if now = now.Add(readyFor - 1); r.look(t.Context()).Ready || asked != 1 {
+		t.Errorf("asked %d times within a second", asked)
+	}
+	now = now.Add(1)
 	if r.look(t.Context()); asked != 2 {
 		t.Errorf("asked %d times, a second later", asked)
 	}

@@ -85,7 +85,7 @@ const timelineEvery = 5 * time.Second
 
 // watchTimeline asks which history the database writes, until ctx ends.
 func (s *service) watchTimeline(ctx context.Context) error {
-	for (worker.RealClock{}).Wait(ctx, timelineEvery) == nil {
+	for (worker.RealClock{}).Wait(ctx, s.timelineEvery) == nil {
 		if err := s.timeline.Look(ctx, s.pool); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "it is not known whether another database has taken over", "error", err)
 		}

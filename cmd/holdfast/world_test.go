@@ -57,7 +57,9 @@ func serve(t *testing.T, env []string) *server {
 	reader, writer := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		code := run(ctx, []string{"serve"}, env, io.Discard, writer)
+		code := run(ctx, []string{"serve"}, env, io.Discard, writer, func(e *environment) {
+			e.readyFor, e.timelineEvery = 50*time.Millisecond, 50*time.Millisecond
+		})
 		writer.Close()
 		ended <- code
 	}()

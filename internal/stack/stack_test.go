@@ -219,7 +219,7 @@ func killedParent(t *testing.T, dir string) {
 	_ = parent.Wait() // "killed" is no news
 
 	// A claim is free when every process that holds it is gone.
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for _, part := range []string{"network", "postgres"} {
 		claim, err := child.ClaimDir(ctx, filepath.Join(dir, "data", part))
