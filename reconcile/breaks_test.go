@@ -287,6 +287,7 @@ const (
 // involved and what to do, and as nothing else.
 func TestEveryKindOfBreakIsFound(t *testing.T) {
 	t.Parallel()
+	once := lived(t)
 	left := map[string]bool{}
 	for name := range breakings {
 		left[name] = true
@@ -304,8 +305,11 @@ func TestEveryKindOfBreakIsFound(t *testing.T) {
 		delete(left, name)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := lived(t)
-			if c.do != nil {
+			var w *enginetest.World
+			if c.do == nil {
+				w = copied(t, once)
+			} else {
+				w = lived(t)
 				c.do(w)
 			}
 			switch sql := someAction.Replace(c.sql); {
@@ -388,6 +392,7 @@ func pay(w *enginetest.World, node *simnode.Node, bolt11 string) {
 // on the table alone.
 func TestAGuardThatIsOffSomewhereIsFound(t *testing.T) {
 	t.Parallel()
+	once := lived(t)
 	for name, off := range map[string]string{
 		"one partition": `ALTER TABLE posting_1 DISABLE TRIGGER USER`, "the rest": `ALTER TABLE posting_rest DISABLE TRIGGER USER`,
 		"a partition to come":   `ALTER TABLE action_history_10000001 DISABLE TRIGGER USER`,
@@ -400,7 +405,7 @@ func TestAGuardThatIsOffSomewhereIsFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := lived(t)
+			w := copied(t, once)
 			exec(w, off)
 			found := ""
 			for _, i := range run(t, w).Invariants {

@@ -69,13 +69,14 @@ func (s shared) EachSettled(ctx context.Context, since time.Time, on func(paidac
 func TestHoweverMuchANodeHasDoneIsCompared(t *testing.T) {
 	t.Parallel()
 	const each = 1100 // more than is compared, and more than is listed, at once
+	once := lived(t)
 	for name, c := range map[string]struct {
 		err  error
 		want int64
 	}{"told in full": {nil, 2 * each}, "broken off": {errors.New("broken off"), each}} { // who breaks off is asked nothing more
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := lived(t)
+			w := copied(t, once)
 			config := compared(w)
 			config.Nodes = strangers{config.Nodes, each, c.err}
 			report, err := reconcile.Run(w.Ctx, config)

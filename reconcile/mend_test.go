@@ -55,10 +55,11 @@ func changing(table, trigger, sql string) string {
 // mend that, with people's money. The guards of the database refuse none of it.
 func TestFollowingTheAdviceMends(t *testing.T) {
 	t.Parallel()
+	once := lived(t)
 	for name, mend := range mends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := lived(t)
+			w := copied(t, once)
 			exec(w, guardsOff+someAction.Replace(unbooked[name]+breakings[name].sql)+guardsOn)
 			if run(t, w).OK {
 				t.Fatal("nothing is broken")

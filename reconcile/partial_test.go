@@ -17,6 +17,7 @@ import (
 // not back the credits, and what is left where money only passes through.
 func TestTheMoneyIsLookedAtInEveryRun(t *testing.T) {
 	t.Parallel()
+	once := lived(t)
 	for what, c := range map[string]struct{ kind, sql string }{
 		"a user owes sats":              {"below-zero", `ALTER TABLE account DROP CONSTRAINT user_balance_not_negative; {transfer} VALUES (NULL, 16, 4, 1000000000, 'x', '2026-01-01') {booked}`},
 		"a user owes credits":           {"below-zero", `ALTER TABLE account DROP CONSTRAINT user_balance_not_negative; {transfer} VALUES (NULL, 17, 3, 1000000000, 'x', '2026-01-01') {booked}`},
@@ -29,7 +30,7 @@ func TestTheMoneyIsLookedAtInEveryRun(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			w := lived(t)
+			w := copied(t, once)
 			exec(w, guardsOff+someAction.Replace(c.sql)+guardsOn)
 			for _, changed := range []time.Time{{}, w.Clock.Now().Add(-time.Hour)} {
 				config := compared(w)

@@ -25,10 +25,6 @@ const (
 	aBlock     = 10 * time.Minute
 )
 
-// noteTimeout is how long PostgreSQL may take to note a probe. Whoever asked may be gone, so their context does not end
-// that: a request, or a job, would be kept from its end for as long as PostgreSQL hangs.
-const noteTimeout = 5 * time.Second
-
 // errProbing says that too many probes to one receiver are out.
 var errProbing = &wrap.Violation{Code: "PROBES_HANG", Why: "routes to it were tried, and its node has not answered"}
 
@@ -90,7 +86,7 @@ func (r *Relay) awaitProbe(ctx context.Context, id int64, err error) {
 
 // endProbe has a probe counted no more. If PostgreSQL is away, that is made up for before the next probe is counted.
 func (r *Relay) endProbe(ctx context.Context, id int64) {
-	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Settings.NoteTimeout)
 	defer cancel()
 	r.back.Store(id, nil)
 	r.endProbes(ctx)
@@ -132,8 +128,10 @@ func (r *Relay) placeToProbe(ctx context.Context, receiver int64) (give func(), 
 }
 
 // beginProbe counts the open probes under the lock of the receiver's row, so that many at once cannot exceed the bound.
+// Whoever asked may be gone, so their context does not end that; NoteTimeout does: a request, or a job, would be kept
+// from its end for as long as PostgreSQL hangs.
 func (r *Relay) beginProbe(ctx context.Context, receiver int64, inner paidaction.Bolt11) (id int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Settings.NoteTimeout)
 	defer cancel()
 	r.endProbes(ctx)
 	now := r.now()

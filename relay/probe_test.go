@@ -392,7 +392,8 @@ func TestANodeThatHangsWithAProbeIsNotWaitedFor(t *testing.T) {
 // it came back is noted before the next one: three would bar their receiver's wallets for a day.
 func TestNobodyWaitsLongUntilAProbeIsNoted(t *testing.T) {
 	b := setup(t)
-	inTime := func(r *relay.Relay, what string) {
+	r := b.NewRelay(func(c *relay.Config) { c.Settings.NoteTimeout = 2 * time.Second })
+	inTime := func(what string) {
 		t.Helper()
 		wrapped := make(chan error, 1)
 		go func() { _, err := r.Wrap(b.Ctx, b.wrapping()); wrapped <- err }()
@@ -414,15 +415,15 @@ func TestNobodyWaitsLongUntilAProbeIsNoted(t *testing.T) {
 		return func() { _ = tx.Rollback(b.Ctx) }
 	}
 	goOn := hang()
-	inTime(b.Relay, "the note that a probe is out")
+	inTime("the note that a probe is out")
 	goOn()
 	b.Node.Before(simnode.MethodEstimate, func(paidaction.Hash) { goOn = hang() })
-	inTime(b.Relay, "the note that it is back")
+	inTime("the note that it is back")
 	goOn()
 	if n := b.Count(`SELECT count(*) FROM route_probe`); n != 1 {
 		t.Fatalf("%d probes are noted", n)
 	}
-	inTime(b.Relay, "the next one")
+	inTime("the next one")
 	if n := b.Count(`SELECT count(*) FROM route_probe`); n != 0 {
 		t.Errorf("%d probes are out for ever", n)
 	}

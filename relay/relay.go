@@ -99,6 +99,7 @@ type Settings struct {
 	Poll          time.Duration   // between looks for new payments that no wake announced; default 1 s
 	Lacking       time.Duration   // how long a node does not get as much as it had no balance for; default 20 s
 	ProbeTimeout  time.Duration   // for probing a route; default 5 s
+	NoteTimeout   time.Duration   // for PostgreSQL to note a probe; default 5 s
 	MaxProbes     int64           // probes to one receiver that are out or hang; default 3
 	CrowdedAt     int64           // percent in use of what a node can send from which on it gets no forward; default 50; 100: no bound
 	MinFee        paidaction.Msat // least fee limit of a withdrawal; default 0
@@ -122,6 +123,7 @@ func (s Settings) withDefaults() Settings {
 	s.Poll = cmp.Or(s.Poll, time.Second)
 	s.Lacking = cmp.Or(s.Lacking, 20*time.Second)
 	s.ProbeTimeout = cmp.Or(s.ProbeTimeout, 5*time.Second)
+	s.NoteTimeout = cmp.Or(s.NoteTimeout, 5*time.Second)
 	s.MaxProbes = cmp.Or(s.MaxProbes, 3)
 	s.CrowdedAt = cmp.Or(s.CrowdedAt, 50)
 	s.WithdrawLimit = cmp.Or(s.WithdrawLimit, 1_000_000_000)

@@ -29,6 +29,7 @@ type Options struct {
 	Programs string        // the directory of lnd and btcd
 	Rounds   int           // default 3; the medians count
 	Takes    time.Duration // duration of one measurement; default 4 s
+	Warm     time.Duration // how long pgbench works before it is measured; default 3 s
 	Clients  []int         // default 1, 8, 32, 128
 	Noisy    bool          // report figures even if the machine was noisy
 
@@ -43,6 +44,7 @@ type Options struct {
 func (o Options) defaults() Options {
 	o.Rounds = cmp.Or(o.Rounds, 3)
 	o.Takes = cmp.Or(o.Takes, 4*time.Second)
+	o.Warm = cmp.Or(o.Warm, pgbenchWarm)
 	o.Segments = cmp.Or(o.Segments, 192)
 	if len(o.Clients) == 0 {
 		o.Clients = []int{1, 8, 32, 128}
@@ -235,7 +237,7 @@ func (r *run) take(w what, measure func() (outcome, error)) error {
 // script has pgbench run a script.
 func (r *run) script(ctx context.Context, w what) (o outcome, err error) {
 	name := map[contender]string{reference: referenceDB, rows: rowsDB}[w.contender]
-	done, tps, used, err := r.database.pgbench(ctx, name, filepath.Join(name, string(w.mode)+".sql"), w.clients, r.Takes)
+	done, tps, used, err := r.database.pgbench(ctx, name, filepath.Join(name, string(w.mode)+".sql"), w.clients, r.Warm, r.Takes)
 	if err != nil {
 		return o, err
 	}

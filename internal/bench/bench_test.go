@@ -17,7 +17,7 @@ func TestARunFromEndToEnd(t *testing.T) {
 	t.Parallel()
 	o := small(t)
 	o.Holdfast, o.Load, o.Bare = program(t), command(t, "load"), command(t, "bare")
-	o.Rounds, o.Takes, o.Clients, o.Noisy = 1, time.Second, []int{2, 8}, true
+	o.Rounds, o.Warm, o.Takes, o.Clients, o.Noisy = 1, time.Second, time.Second, []int{2, 8}, true
 	report, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestARunFromEndToEnd(t *testing.T) {
 func TestTheCheckFindsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	dir := scratch(t)
-	d := databases(t, dir)
+	d := databases(t, dir, small(t))
 	s, err := newService(dir, program(t), d.DSN(holdfastDB))
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestPgbenchIsMeasuredOnceItIsWarm(t *testing.T) {
 		return time.Duration(asked*asked) * time.Second, nil
 	}
 	early := func() time.Time { return time.Unix(1764377000, 0) }
-	done, tps, used, err := readProgress(strings.NewReader(said), 2*time.Second, early, cpu)
+	done, tps, used, err := readProgress(strings.NewReader(said), pgbenchWarm, 2*time.Second, early, cpu)
 	if err != nil || done != 2100 || tps != 1050 || used != 3*time.Second || asked != 2 {
 		t.Errorf("%d, %v, %v, %v, %d times asked", done, tps, used, err, asked)
 	}
@@ -179,13 +179,13 @@ func TestPgbenchIsMeasuredOnceItIsWarm(t *testing.T) {
 			}
 			return early()
 		}
-		if done, _, _, err := readProgress(strings.NewReader(said), 2*time.Second, clock, cpu); err != nil || done != want {
+		if done, _, _, err := readProgress(strings.NewReader(said), pgbenchWarm, 2*time.Second, clock, cpu); err != nil || done != want {
 			t.Errorf("with line %d read late: %d, %v", late, done, err)
 		}
 	}
 	failed := strings.Replace(said, ", 0 failed", ", 3 failed", 1)
 	for _, bad := range []string{"", said[:len(said)/2], failed} {
-		if _, _, _, err := readProgress(strings.NewReader(bad), 2*time.Second, early, cpu); err == nil {
+		if _, _, _, err := readProgress(strings.NewReader(bad), pgbenchWarm, 2*time.Second, early, cpu); err == nil {
 			t.Errorf("%q is a result", bad)
 		}
 	}

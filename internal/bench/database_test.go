@@ -1,26 +1,38 @@
 package bench
 
-import (
-	"testing"
+import "testing"
 
-	"github.com/jackc/pgx/v5"
-)
+// segments lie ready on the server of TestTheDatabases.
+const segments = 12
+
+// What is said of the databases without a run is said of those of one server: to start and fill one takes most of the
+// time.
+func TestTheDatabases(t *testing.T) {
+	t.Parallel()
+	o := small(t)
+	o.Segments = segments
+	d := databases(t, scratch(t), o)
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, *database)
+	}{
+		{"the log lies ready", theLogLiesReady}, // before anything else is written
+		{"payments that are missing are found", paymentsThatAreMissingAreFound},
+		{"the script writes the rows of a zap", theScriptWritesTheRowsOfAZap},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, d) })
+	}
+}
 
 // When the contenders begin, the log that they will write is prepared.
-func TestTheLogLiesReady(t *testing.T) {
-	t.Parallel()
-	d := databases(t, scratch(t))
-	connection, err := pgx.Connect(t.Context(), d.DSN(holdfastDB))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer connection.Close(t.Context())
+func theLogLiesReady(t *testing.T, d *database) {
 	var ready int
-	err = connection.QueryRow(t.Context(), "SELECT count(*) FROM pg_ls_waldir() WHERE name > pg_walfile_name(pg_current_wal_insert_lsn())").Scan(&ready)
+	err := connect(t, d, holdfastDB).QueryRow(t.Context(),
+		"SELECT count(*) FROM pg_ls_waldir() WHERE name > pg_walfile_name(pg_current_wal_insert_lsn())").Scan(&ready)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if filled := small(t).Segments; ready < filled/2 {
-		t.Errorf("%d segments lie ready, after %d were filled", ready, filled)
+	if ready < segments/2 {
+		t.Errorf("%d segments lie ready, after %d were filled", ready, segments)
 	}
 }

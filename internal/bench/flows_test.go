@@ -64,9 +64,7 @@ func TestWaitsAreNotCountedTwice(t *testing.T) {
 }
 
 // Unpaid and missing actions are found.
-func TestPaymentsThatAreMissingAreFound(t *testing.T) {
-	t.Parallel()
-	dir := scratch(t)
+func paymentsThatAreMissingAreFound(t *testing.T, d *database) {
 	self := command(t, "fake-node")
 	node, err := fakenode.Start(exec.CommandContext(t.Context(), self[0], self[1:]...))
 	if err != nil {
@@ -78,7 +76,6 @@ func TestPaymentsThatAreMissingAreFound(t *testing.T) {
 	if err := node.Stop(); err != nil {
 		t.Error(err)
 	}
-	d := databases(t, dir)
 	b, err := openBooks(t.Context(), d.DSN(holdfastDB))
 	if err != nil {
 		t.Fatal(err)

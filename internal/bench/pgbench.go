@@ -17,10 +17,10 @@ import (
 const (
 	// pgbenchThreads is pgbench's number of threads. Spec 00 §0.4 has its references measured on two cores.
 	pgbenchThreads = 2
-	// pgbenchWarm is how long pgbench works before it is measured. Each of its clients has a backend of its own, which
-	// at first plans every statement and finds every page for the first time. Where page faults are dear, as on some
-	// virtual machines, 32 new backends do a twentieth as much in their first second as in their third. The contenders
-	// with a service keep few connections and warm up, too.
+	// pgbenchWarm is the default of how long pgbench works before it is measured. Each of its clients has a backend of
+	// its own, which at first plans every statement and finds every page for the first time. Where page faults are dear,
+	// as on some virtual machines, 32 new backends do a twentieth as much in their first second as in their third. The
+	// contenders with a service keep few connections and warm up, too.
 	pgbenchWarm = 3 * time.Second
 	// pgbenchOld is the most by which a line may be older than the reading of it, if the processor time read then is to be
 	// the line's. A busy machine may give this process two lines at once that are a second apart.
@@ -35,7 +35,7 @@ var progressed = regexp.MustCompile(`^progress: ([0-9.]+) s, ([0-9.]+) tps, .*, 
 
 // pgbench runs a script with prepared statements, and measures it for about this long once it has warmed up. It returns
 // the number of transactions, in all and each second, and the processor time of PostgreSQL.
-func (d *database) pgbench(ctx context.Context, name, script string, clients int, takes time.Duration) (done int64, tps float64, used time.Duration, err error) {
+func (d *database) pgbench(ctx context.Context, name, script string, clients int, warm, takes time.Duration) (done int64, tps float64, used time.Duration, err error) {
 	ctx, interrupt := context.WithCancel(ctx)
 	defer interrupt()
 	cmd, err := d.scriptRun(ctx, name, script, "-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(pgbenchThreads, clients)),
@@ -50,7 +50,7 @@ func (d *database) pgbench(ctx context.Context, name, script string, clients int
 	if err != nil {
 		return 0, 0, 0, fmt.Errorf("pgbench %s: %w", script, err)
 	}
-	done, tps, used, err = readProgress(says, takes, time.Now, func() (time.Duration, error) { return cpuTime(d.PID()) })
+	done, tps, used, err = readProgress(says, warm, takes, time.Now, func() (time.Duration, error) { return cpuTime(d.PID()) })
 	interrupt()
 	_ = cmd.Wait() // it was interrupted
 	if err != nil {
@@ -72,7 +72,7 @@ func (d *database) scriptRun(ctx context.Context, name, script string, extent ..
 // readProgress reads what pgbench says until it has warmed up and has then worked for about this long. cpu is asked at
 // the beginning and at the end of that, each time at a line that is not old: the next one is taken instead.
 func readProgress(
-	says io.Reader, takes time.Duration, now func() time.Time, cpu func() (time.Duration, error),
+	says io.Reader, warm, takes time.Duration, now func() time.Time, cpu func() (time.Duration, error),
 ) (done int64, tps float64, used time.Duration, err error) {
 	var (
 		warmAt, begun, at float64 // seconds
@@ -100,7 +100,7 @@ func readProgress(
 		switch {
 		case warmAt == 0 && rate == 0: // it is still connecting
 		case warmAt == 0:
-			warmAt = at + pgbenchWarm.Seconds() - 1 // the line is about a second of work
+			warmAt = at + warm.Seconds() - 1 // the line is about a second of work
 		case begun > 0:
 			counted += rate * (at - last)
 		}

@@ -76,12 +76,9 @@ func connect(t *testing.T, d *database, name string) *pgx.Conn {
 }
 
 // The script for Holdfast's own rows writes the same rows, in the same tables, as a real zap.
-func TestTheScriptWritesTheRowsOfAZap(t *testing.T) {
-	t.Parallel()
-	dir := scratch(t)
-	d := databases(t, dir)
+func theScriptWritesTheRowsOfAZap(t *testing.T, d *database) {
 	// Without workers there is only what the payment's own transaction leaves, not what jobs add.
-	s, err := newService(dir, program(t), d.DSN(holdfastDB), "HOLDFAST_ROLES=api")
+	s, err := newService(scratch(t), program(t), d.DSN(holdfastDB), "HOLDFAST_ROLES=api")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 func TestTwoProcessesShareTheZaps(t *testing.T) {
 	t.Parallel()
 	o := small(t)
-	o.Holdfast, o.Load, o.Rounds, o.Takes, o.Processes, o.Noisy = program(t), command(t, "load"), 1, 500*time.Millisecond, []int{1, 2}, true
+	o.Holdfast, o.Load, o.Rounds, o.Takes, o.Processes, o.Noisy = program(t), command(t, "load"), 1, 1500*time.Millisecond, []int{1, 2}, true
 	scaled, err := Scale(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,8 @@ func TestDefaultsOfTheRelayAreItsOwn(t *testing.T) {
 	}
 	want := relay.DefaultSettings()
 	got := c.Relay.Settings()
-	got.Grace, got.ExpirySlack, got.LookTimeout, got.Pause, got.Poll = want.Grace, want.ExpirySlack, want.LookTimeout, want.Pause, want.Poll
+	got.Grace, got.ExpirySlack, got.LookTimeout, got.NoteTimeout = want.Grace, want.ExpirySlack, want.LookTimeout, want.NoteTimeout
+	got.Pause, got.Poll = want.Pause, want.Poll
 	got.Lacking = c.Sending.FailureCooldown
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)

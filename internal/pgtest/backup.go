@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -28,11 +27,7 @@ func elsewhere(t testing.TB, pool *pgxpool.Pool, statements ...string) {
 	t.Helper()
 	pool.Reset()
 	ctx := context.WithoutCancel(t.Context())
-	dsn, err := adminDSN(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.Connect(ctx, dsn)
+	conn, err := superuser(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

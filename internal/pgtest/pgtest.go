@@ -54,7 +54,13 @@ func open(t testing.TB, migrator pgtestdb.Migrator, after ...func(t testing.TB, 
 		User: admin.User, Password: admin.Password, Database: admin.Database, Options: "sslmode=disable",
 		ForceTerminateConnections: true,
 	}, migrator)
-	pool, err := pgxpool.New(t.Context(), database.URL())
+	return connect(t, database.URL(), after...)
+}
+
+// connect makes the pool on a test's database.
+func connect(t testing.TB, url string, after ...func(t testing.TB, admin *pgx.Conn, database string)) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {
 		t.Fatalf("connect to the test's database: %v", err)
 	}
@@ -73,14 +79,14 @@ func open(t testing.TB, migrator pgtestdb.Migrator, after ...func(t testing.TB, 
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
 		defer cancel()
-		conn, err := pgx.ConnectConfig(ctx, admin)
+		conn, err := superuser(ctx)
 		if err != nil {
 			t.Errorf("look at the test's database: %v", err)
 			return
 		}
 		defer conn.Close(ctx)
 		for _, look := range after {
-			look(t, conn, database.Database)
+			look(t, conn, pool.Config().ConnConfig.Database)
 		}
 	})
 	return pool

@@ -52,6 +52,40 @@ func TestEveryTestHasADatabaseOfItsOwn(t *testing.T) {
 	}
 }
 
+// A copy has what was there when it was made; what either changes afterwards, the other does not see.
+func TestACopyIsADatabaseOfItsOwn(t *testing.T) {
+	set := func(pool *pgxpool.Pool, n int) {
+		t.Helper()
+		if _, err := pool.Exec(t.Context(), "UPDATE account SET n = $1", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool := open(t, oneTable{})
+	set(pool, 7)
+	var name string
+	t.Run("a copy", func(t *testing.T) {
+		var least, most int
+		copied := Copy(t, pool)
+		name = copied.Config().ConnConfig.Database
+		set(pool, 8)
+		err := copied.QueryRow(t.Context(), "SELECT min(n), max(n) FROM account").Scan(&least, &most)
+		if err != nil || least != 7 || most != 7 {
+			t.Errorf("the copy has %d and %d, %v", least, most, err)
+		}
+		set(copied, 9)
+	})
+	var n int
+	var exists bool
+	err := pool.QueryRow(t.Context(), "SELECT max(n), EXISTS (SELECT FROM pg_database WHERE datname = $1) FROM account", name).
+		Scan(&n, &exists)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n != 8 || exists {
+		t.Errorf("the first has %d; the copy is still there: %t", n, exists)
+	}
+}
+
 func TestMigrationsAreApplied(t *testing.T) {
 	var tables int
 	err := New(t).QueryRow(t.Context(), "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").Scan(&tables)
@@ -114,11 +148,7 @@ func (r *record) Errorf(string, ...any) { r.failed = true }
 
 func TestADeadlockFailsTheTest(t *testing.T) {
 	pool := open(t, oneTable{})
-	dsn, err := adminDSN(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin, err := pgx.Connect(t.Context(), dsn)
+	admin, err := superuser(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgserver"
 )
@@ -82,4 +84,13 @@ func adminDSN(ctx context.Context) (string, error) {
 		}
 	})
 	return shared.dsn, shared.err
+}
+
+// superuser connects to the server, not to a test's database.
+func superuser(ctx context.Context) (*pgx.Conn, error) {
+	dsn, err := adminDSN(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.Connect(ctx, dsn)
 }
