@@ -5129,8 +5129,8 @@ type Mutation {
   pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): PollVoteAction @pays(kind: "POLL_VOTE") @needs(scope: SPEND)
   """
   Changes an item that you wrote, for ten minutes after it was paid (the service's edit-window); what is left out stays as it is. forwards are
-  replaced. uploads and boost, in sats, are added, at any time; a bio and a job can always be changed. Only uploads and boosts cost something.
-  If you were not signed in when you wrote it, send the secret that you got.
+  replaced. uploads and boost, in sats, are added, at any time; the text of a bio and of a job can be changed at any time, too. Only uploads and
+  boosts cost something. If you were not signed in when you wrote it, send the secret that you got.
   """
   updateItem(item: ID!, title: String, body: String, url: String, forwards: [Forward!], uploads: [ID!], boost: Sats,
     secret: String, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemUpdateAction @pays(kind: "ITEM_UPDATE") @needs(scope: SPEND)
