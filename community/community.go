@@ -26,7 +26,7 @@ type Settings struct {
 	ReceivedPct     int // of a payment to a lightning address, which goes to its owner
 	ReceiveFeePct   int // of it, which goes to the rewards pool; the remainder is for routing (a sat at least), or the rewards
 	BoostLasts      time.Duration
-	EditWindow      time.Duration // how long an author may change a text after it was paid
+	EditWindow      time.Duration // how long an author may change a text and its forwards after it was paid
 
 	// The fee of a file depends on the bytes that its owner has uploaded within 24 hours, including the file: the first
 	// fee up to the first step, and so on; the last fee beyond the last step.

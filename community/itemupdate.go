@@ -40,7 +40,7 @@ const KindItemUpdate = "ITEM_UPDATE"
 // Codes of a change that comes too early or too late.
 const (
 	CodeNotPaid        paidaction.Code = "NOT_PAID"         // the item itself has to be paid first
-	CodeEditWindowOver paidaction.Code = "EDIT_WINDOW_OVER" // the text stays as it is
+	CodeEditWindowOver paidaction.Code = "EDIT_WINDOW_OVER" // the text and the forwards stay as they are
 )
 
 // Spec follows the table of spec 02 §2.3. ZeroCost comes first, so that a free change by somebody anonymous needs no
@@ -163,7 +163,8 @@ func (a ItemUpdateArgs) changesText(item db.Item) bool {
 }
 
 // checkChange refuses what does not fit the item, and changes of the text or the forwards that come too late. Uploads
-// and boosts never come too late. Nor do changes of bios and jobs, which stay true only if they can be changed.
+// and boosts never come too late. Nor do the texts of bios and jobs, which stay true only if they can be changed. Their
+// forwards do: people zap by what they saw.
 func (iu ItemUpdate) checkChange(ctx context.Context, tx *paidaction.Tx, item db.Item, a ItemUpdateArgs) error {
 	if item.Title == nil && a.Title != nil {
 		return paidaction.Errorf(paidaction.CodeInvalidInput, "Only posts have a title.")
@@ -179,7 +180,7 @@ func (iu ItemUpdate) checkChange(ctx context.Context, tx *paidaction.Tx, item db
 	if err := checkBoost(a.Boost, item.Kind); err != nil {
 		return err
 	}
-	if !a.changesText(item) && a.Forwards == nil || item.Kind == itemBio || item.Kind == itemJob {
+	if a.Forwards == nil && (!a.changesText(item) || item.Kind == itemBio || item.Kind == itemJob) {
 		return nil
 	}
 	paid, err := tx.DB.ItemPaidAt(ctx, item.ID)
@@ -187,7 +188,7 @@ func (iu ItemUpdate) checkChange(ctx context.Context, tx *paidaction.Tx, item db
 		return fmt.Errorf("read when the item was paid: %w", err)
 	}
 	if tx.Now.Sub(paid) > iu.Settings.EditWindow {
-		return paidaction.Errorf(CodeEditWindowOver, "The text can only be changed for %s after it was paid for.", iu.Settings.EditWindow)
+		return paidaction.Errorf(CodeEditWindowOver, "The text and the forwards can only be changed for %s after it was paid for.", iu.Settings.EditWindow)
 	}
 	return nil
 }

@@ -433,6 +433,34 @@ func TestForwardsAreReplaced(t *testing.T) {
 	want()
 }
 
+// Whose the zaps of an item are is changed in time only, also of a bio and of a job, whose texts are changed at any time:
+// else a key that may only spend would turn to somebody else whatever people zap there from then on.
+func TestForwardsOfAJobAreChangedInTimeOnly(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author, thief := w.User("author", 10_000*sat, 0), w.User("thief", 0, 0)
+	to := []community.Forward{{User: thief, Pct: 100}}
+	job := w.Item(create(w, author, community.ItemCreateArgs{Title: "job", JobArgs: &community.JobArgs{Company: "ours"}}))
+	bio := w.Item(create(w, author, community.ItemCreateArgs{Bio: new("I")}))
+	w.Clock.Advance(10 * time.Minute)
+	update(w, author, community.ItemUpdateArgs{Item: job, Forwards: to})
+	w.Clock.Advance(time.Microsecond)
+	for name, late := range map[string]community.ItemUpdateArgs{
+		"of a bio":    {Item: bio, Forwards: to},
+		"with a text": {Item: bio, Body: new("I, older"), Forwards: to},
+		"of a job":    {Item: job, Forwards: []community.Forward{}},
+	} {
+		if _, err := w.Try(author, community.KindItemUpdate, late, "", ""); err == nil {
+			t.Errorf("the forwards %s were changed too late", name)
+		} else {
+			w.WantRefusal(err, community.CodeEditWindowOver)
+		}
+	}
+	if w.Count(`SELECT count(*) FROM item_forward WHERE item_id = $1`, job) != 1 || w.Count(`SELECT count(*) FROM item_forward`) != 1 {
+		t.Error("what was refused was done")
+	}
+}
+
 // What a kind has beyond a text is changed with it; bios and jobs at any time.
 func TestKindsAreChanged(t *testing.T) {
 	t.Parallel()

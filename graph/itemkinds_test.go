@@ -38,6 +38,28 @@ func TestKindsOfItems(t *testing.T) {
 	}
 }
 
+// Whoever zaps an item sees who gets it, also once its author has changed that.
+func TestEverybodySeesWhereZapsGo(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	author, bob, carol := a.Person("author", 1000, 0), a.Person("bob", 0, 0), a.Person("carol", 0, 0)
+	id := a.Want(author, `mutation($f: [Forward!]) { createJob(title: "t", company: "c", forwards: $f) { result { item { id } } } }`,
+		vars{"f": []vars{{"user": bob.ID, "pct": 20}, {"user": carol.ID, "pct": 30}}}).text("createJob", "result", "item", "id")
+	want := func(forwards string) {
+		t.Helper()
+		for _, as := range []person{author, bob, nobody} {
+			if r := a.Want(as, `query($id: ID!) { item(id: $id) { forwards { user { name } pct } } }`, vars{"id": id}); !strings.Contains(r.Raw, `{"forwards":[`+forwards+`]}`) {
+				t.Errorf("%s, want %s", r.Raw, forwards)
+			}
+		}
+	}
+	want(`{"user":{"name":"bob"},"pct":20},{"user":{"name":"carol"},"pct":30}`)
+	a.Want(author, `mutation($id: ID!, $f: [Forward!]) { updateItem(item: $id, forwards: $f) { id } }`, vars{"id": id, "f": []vars{{"user": bob.ID, "pct": 100}}})
+	want(`{"user":{"name":"bob"},"pct":100}`)
+	a.Want(author, `mutation($id: ID!) { updateItem(item: $id, forwards: []) { id } }`, vars{"id": id})
+	want("")
+}
+
 // Nobody else learns how somebody voted, however they ask.
 func TestNobodySeesAnothersVote(t *testing.T) {
 	t.Parallel()

@@ -79,6 +79,14 @@ func (items) Uploads(ctx context.Context, i *db.ItemsByIDRow) ([]*db.UploadsOfIt
 	return loadersOf(ctx).uploads.Load(ctx, i.ID)
 }
 
+func (items) Forwards(ctx context.Context, i *db.ItemsByIDRow) ([]*db.ForwardsOfRow, error) {
+	return loadersOf(ctx).forwards.Load(ctx, i.ID)
+}
+
+func (itemForwards) User(ctx context.Context, f *db.ForwardsOfRow) (*db.Usr, error) {
+	return loadersOf(ctx).users.Load(ctx, f.UserID)
+}
+
 func (items) CommentCount(_ context.Context, i *db.ItemsByIDRow) (int, error) {
 	return int(i.Comments), nil
 }

@@ -100,9 +100,10 @@ func (r *resolver) complexity() schema.ComplexityRoot {
 	c.Item.Thread = func(child, limit, _ int, _ *int64) int { return 1 + child*min(max(limit, 1), r.Limits.Thread) }
 	c.User.Items = c.Query.PaidActions
 	c.Me.History = func(child, first int, _ *string) int { return times(child, first) }
-	const many = 10 // about the most there are: wallets of a user, options of a poll, webhooks, their attempts
+	const many = 10 // about the most there are: wallets of a user, options of a poll, forwards, webhooks, their attempts
 	c.Query.Wallets = func(child int) int { return times(child, many) }
 	c.Poll.Options = c.Query.Wallets
+	c.Item.Forwards = c.Query.Wallets
 	c.Query.Webhooks = c.Query.Wallets
 	c.WebhookMessage.Attempts = c.Query.Wallets
 	c.Mutation.WalletRemove = func(child int, _ int64) int { return times(child, many) }

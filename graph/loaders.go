@@ -29,6 +29,7 @@ type loaders struct {
 	polls       *dataloadgen.Loader[int64, []*db.PollOptionsRow] // the options, by the poll's item
 	edits       *dataloadgen.Loader[int64, *db.ItemEdit]
 	uploads     *dataloadgen.Loader[int64, []*db.UploadsOfItemsRow]
+	forwards    *dataloadgen.Loader[int64, []*db.ForwardsOfRow]
 	logs        *dataloadgen.Loader[pageOf[int64, before], []*db.LogsOfWalletsRow]
 	transfers   *dataloadgen.Loader[pageOf[string, before], []*db.TerritoryTransfer]
 	withdrawals *dataloadgen.Loader[int64, *db.WithdrawReceiptsRow] // by their actions
@@ -116,6 +117,13 @@ func (r *resolver) newLoaders(viewer *int64, text *answerSize) *loaders {
 		}, wait),
 		uploads: dataloadgen.NewLoader(ofEach(func(ctx context.Context, items []int64, add func(int64, *db.UploadsOfItemsRow)) error {
 			rows, err := q.UploadsOfItems(ctx, db.UploadsOfItemsParams{ItemIds: items, Viewer: viewer})
+			for _, row := range rows {
+				add(row.ItemID, &row)
+			}
+			return err
+		}), wait),
+		forwards: dataloadgen.NewLoader(ofEach(func(ctx context.Context, items []int64, add func(int64, *db.ForwardsOfRow)) error {
+			rows, err := q.ForwardsOf(ctx, items)
 			for _, row := range rows {
 				add(row.ItemID, &row)
 			}

@@ -34,6 +34,7 @@ func TestListsTakeFewQueries(t *testing.T) {
 			SELECT CASE WHEN people.id % 2 = 0 THEN people.id ELSE $2 END, action.id, 'PAID', 'place_' || (1 + people.id % 10), '{}', 'post', '', $1
 			FROM people JOIN (SELECT id, row_number() OVER () AS n FROM action) AS action ON n = people.id - (SELECT min(id) FROM people) + 1
 			RETURNING id, author_id, action_id),
+		shares AS (INSERT INTO item_forward SELECT posts.id, people.id, 10 FROM posts JOIN people ON people.id % 50 = posts.id % 50),
 		comments AS (INSERT INTO item (kind, author_id, action_id, state, parent_id, ancestors, body, created_at)
 			SELECT 'COMMENT', author_id, action_id, 'PAID', id, ARRAY[id], 'comment ' || n, $1 FROM posts, generate_series(1, 3) n RETURNING id, author_id, action_id, ancestors)
 		INSERT INTO item (kind, author_id, action_id, state, parent_id, ancestors, body, created_at)
@@ -47,6 +48,7 @@ func TestListsTakeFewQueries(t *testing.T) {
 			comments(first: 2) { nodes { id author { name } payment { state } parent { author { name } }
 				comments(first: 2) { nodes { id author { name } payment { state } } } } } } } }`: 11,
 		`query($n: Int!) { list: items(first: $n) { nodes { author { items(first: 2) { nodes { id } } } thread(limit: 5) { nodes { depth item { id author { name } } } } } } }`: 7,
+		`query($n: Int!) { list: items(first: $n) { nodes { forwards { pct user { name } } } } }`:                                                                               5,
 		`query($n: Int!) { list: paidActions(first: $n) { nodes { id kind costMsat ... on DonateAction { result { sats } } } } }`:                                               2,
 		`query($n: Int!) { list: notifications(first: $n) { nodes { kind item { id } retryUntil action { state } } } }`:                                                         3,
 		`query($n: Int!) { me { history(first: $n) { nodes { action { state } received { msat item { id } } } } } }`:                                                            5,

@@ -31,6 +31,7 @@ type (
 	historyEntries    struct{ *resolver }
 	receipts          struct{ *resolver }
 	items             struct{ *resolver }
+	itemForwards      struct{ *resolver }
 	threadNodes       struct{ *resolver }
 	uploads           struct{ *resolver }
 	withdrawActions   struct{ *resolver }
@@ -52,6 +53,7 @@ func (r *resolver) Me() schema.MeResolver                             { return m
 func (r *resolver) HistoryEntry() schema.HistoryEntryResolver         { return historyEntries{r} }
 func (r *resolver) Received() schema.ReceivedResolver                 { return receipts{r} }
 func (r *resolver) Item() schema.ItemResolver                         { return items{r} }
+func (r *resolver) ItemForward() schema.ItemForwardResolver           { return itemForwards{r} }
 func (r *resolver) ThreadNode() schema.ThreadNodeResolver             { return threadNodes{r} }
 func (r *resolver) Upload() schema.UploadResolver                     { return uploads{r} }
 func (r *resolver) WithdrawAction() schema.WithdrawActionResolver     { return withdrawActions{r} }

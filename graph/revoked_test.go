@@ -172,6 +172,38 @@ func TestNothingIsTriedAgainFromTheBalanceAfterAKeyWasRevoked(t *testing.T) {
 	}
 }
 
+// Signing out revokes the key as an operator does: what was begun with it is not paid from the balance in a next attempt.
+func TestNothingIsTriedAgainFromTheBalanceAfterSigningOut(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	owner, thief := a.Person("owner", 0, 0), a.Person("thief", 10, 0)
+	item := a.PostBy(thief, "mine")
+	a.Wallets.Add(thief.ID).Ask.Act = simnode.Refuses
+	a.Run(a.Relay)
+	zap := a.Look(number(t, a.Want(owner, `mutation($i: ID!) { zap(item: $i, sats: 500) { id } }`, vars{"i": item}).text("zap", "id")))
+	if zap.Method != paidaction.P2P {
+		t.Fatal(zap.Method)
+	}
+	a.Want(owner, `mutation { signOut { id } }`, nil)
+	a.Fund(owner.ID, 5_000_000, 5_000_000)
+	woken := a.Feed.Subscribe(a.Ctx, zap.ID)
+	a.PayInvoice(zap.Invoice.Bolt11)
+	if _, err := a.Engine.Drive(a.Ctx, zap.ID); err != nil {
+		t.Fatal(err)
+	}
+	for s := a.Look(zap.ID).State; s != paidaction.Failed && s != paidaction.Retrying; s = a.Look(zap.ID).State {
+		select {
+		case <-woken:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("it is %s", s)
+		}
+	}
+	a.Drain()
+	a.WantState(zap.ID, paidaction.Failed)
+	a.WantBalance(ledger.UserCredits(owner.ID), 5_000_000)
+	a.WantBalance(ledger.UserSats(owner.ID), 5_000_000)
+}
+
 // The thief's wallet decides how long a zap to the thief waits for its invoice. One that would begin only after the key
 // was revoked is not begun: once the thief lets it fail it would be paid from the balance.
 func TestNoZapIsBegunThatCouldBeTriedAgainAfterItsKeyWasRevoked(t *testing.T) {

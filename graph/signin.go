@@ -194,5 +194,11 @@ func (m mutations) SignOut(ctx context.Context) (*db.Usr, error) {
 	if n == 0 { // a token, which is its site's
 		return nil, paidaction.Errorf(paidaction.CodeForbidden, "This key cannot be revoked here. If your site has signed you in, sign out there.")
 	}
+	// As RevokeKey does, and to the end even if the page is closed: nobody can ask for it with this key again.
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.Limits.Time)
+	defer cancel()
+	if err := m.inTx(end, func(tx pgx.Tx) error { return paidaction.RefuseAgainOf(end, db.New(tx), *s.user, m.Now()) }); err != nil {
+		return nil, err
+	}
 	return loadersOf(ctx).users.Load(ctx, *s.user)
 }

@@ -44,6 +44,7 @@ type cli struct {
 	Locks    locksCommand    `cmd:"" help:"List who holds a lock in the database, who waits for it, and for how long."`
 	Nodes    nodesCommand    `cmd:"" help:"Inspect the Lightning nodes, and choose which of them get payments."`
 	Users    usersCommand    `cmd:"" help:"Make users, and revoke their API keys."`
+	Items    itemsCommand    `cmd:"" help:"Take back what somebody has done to an item with a key of its author's."`
 	Relay    relayCommand    `cmd:"" help:"Inspect outgoing payments, and requeue failed ones."`
 	Timeline timelineCommand `cmd:"" help:"List the histories from which the database went on after a restore or a fail-over, and accept the latest."`
 	Webhooks webhooksCommand `cmd:"" help:"Manage the operator's webhooks, which are told of everybody's actions."`

@@ -24,7 +24,7 @@ type Prices struct {
 	ReceivedPct     int           `help:"Percent of what is sent to a user that the user receives." default:"90"`
 	ReceiveFeePct   int           `help:"Percent of it that goes to the rewards pool; what is left is for routing, a sat at least." default:"7"`
 	BoostLasts      time.Duration `help:"How long a boost raises a post's rank." default:"720h"`
-	EditWindow      time.Duration `help:"How long an author may change a text that was paid for." default:"10m"`
+	EditWindow      time.Duration `help:"How long an author may change the text and the forwards of an item that was paid for." default:"10m"`
 
 	UploadSteps          []int64       `help:"Three steps, in bytes that somebody uploads within a day: up to each of them one of the first three upload fees is due." default:"250000000,500000000,1000000000"`
 	UploadFees           []int64       `help:"Four fees for an upload, in msat; the last is due beyond the last step." default:"0,10000,100000,1000000"`

@@ -59,6 +59,9 @@ WITH RECURSIVE chain AS (
 )
 SELECT count(*) FROM chain;
 
+-- name: ForwardsOf :many
+SELECT item_id, user_id, pct::bigint AS pct FROM item_forward WHERE item_id = ANY(@item_ids::bigint[]) ORDER BY item_id, user_id;
+
 -- name: InsertForwards :exec
 INSERT INTO item_forward (item_id, user_id, pct) SELECT @item_id::bigint, unnest(@users::bigint[]), unnest(@pcts::smallint[]);
 

@@ -154,6 +154,36 @@ func (q *Queries) FoldItems(ctx context.Context, page int32) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const forwardsOf = `-- name: ForwardsOf :many
+SELECT item_id, user_id, pct::bigint AS pct FROM item_forward WHERE item_id = ANY($1::bigint[]) ORDER BY item_id, user_id
+`
+
+type ForwardsOfRow struct {
+	ItemID int64
+	UserID int64
+	Pct    int64
+}
+
+func (q *Queries) ForwardsOf(ctx context.Context, itemIds []int64) ([]ForwardsOfRow, error) {
+	rows, err := q.db.Query(ctx, forwardsOf, itemIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ForwardsOfRow
+	for rows.Next() {
+		var i ForwardsOfRow
+		if err := rows.Scan(&i.ItemID, &i.UserID, &i.Pct); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const freeFingerprint = `-- name: FreeFingerprint :exec
 DELETE FROM item_fingerprint WHERE item_id = $1
 `

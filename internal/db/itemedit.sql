@@ -17,6 +17,11 @@ DELETE FROM item_edit WHERE action_id = $1;
 -- name: DeleteForwards :exec
 DELETE FROM item_forward WHERE item_id = $1;
 
+-- name: EndForwards :many
+-- For an operator. The item is locked by the caller, as with all that change its forwards.
+WITH ended AS (DELETE FROM item_forward WHERE item_id = $1 RETURNING user_id, pct)
+SELECT usr.name, ended.pct FROM ended JOIN usr ON usr.id = ended.user_id ORDER BY usr.name;
+
 -- name: PendingEditsOf :many
 -- The latest change to each item that its author has not paid for yet: shown to the author alone.
 SELECT DISTINCT ON (item_edit.item_id) item_edit.* FROM item_edit JOIN item ON item.id = item_edit.item_id

@@ -44,6 +44,37 @@ func (q *Queries) DeleteForwards(ctx context.Context, itemID int64) error {
 	return err
 }
 
+const endForwards = `-- name: EndForwards :many
+WITH ended AS (DELETE FROM item_forward WHERE item_id = $1 RETURNING user_id, pct)
+SELECT usr.name, ended.pct FROM ended JOIN usr ON usr.id = ended.user_id ORDER BY usr.name
+`
+
+type EndForwardsRow struct {
+	Name string
+	Pct  int16
+}
+
+// For an operator. The item is locked by the caller, as with all that change its forwards.
+func (q *Queries) EndForwards(ctx context.Context, itemID int64) ([]EndForwardsRow, error) {
+	rows, err := q.db.Query(ctx, endForwards, itemID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EndForwardsRow
+	for rows.Next() {
+		var i EndForwardsRow
+		if err := rows.Scan(&i.Name, &i.Pct); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertEdit = `-- name: InsertEdit :exec
 INSERT INTO item_edit (action_id, item_id, title, body, url, created_at)
 VALUES ($1, $2, $3, $4, $5, $6)

@@ -38,6 +38,7 @@ type ResolverRoot interface {
 	InviteGiftResult() InviteGiftResultResolver
 	Item() ItemResolver
 	ItemCreateResult() ItemCreateResultResolver
+	ItemForward() ItemForwardResolver
 	ItemUpdateResult() ItemUpdateResultResolver
 	Me() MeResolver
 	Mutation() MutationResolver
@@ -250,6 +251,7 @@ type ComplexityRoot struct {
 		DownMsat     func(childComplexity int) int
 		Downvotes    func(childComplexity int) int
 		EditedAt     func(childComplexity int) int
+		Forwards     func(childComplexity int) int
 		ID           func(childComplexity int) int
 		Job          func(childComplexity int) int
 		Kind         func(childComplexity int) int
@@ -295,6 +297,11 @@ type ComplexityRoot struct {
 		CreatedAt func(childComplexity int) int
 		Title     func(childComplexity int) int
 		Url       func(childComplexity int) int
+	}
+
+	ItemForward struct {
+		Pct  func(childComplexity int) int
+		User func(childComplexity int) int
 	}
 
 	ItemPage struct {
@@ -840,6 +847,7 @@ type ItemResolver interface {
 
 	PendingEdit(ctx context.Context, obj *db.ItemsByIDRow) (*db.ItemEdit, error)
 	Uploads(ctx context.Context, obj *db.ItemsByIDRow) ([]*db.UploadsOfItemsRow, error)
+	Forwards(ctx context.Context, obj *db.ItemsByIDRow) ([]*db.ForwardsOfRow, error)
 
 	CommentCount(ctx context.Context, obj *db.ItemsByIDRow) (int, error)
 	Comments(ctx context.Context, obj *db.ItemsByIDRow, first int, after *int64) (*ItemPage, error)
@@ -848,6 +856,9 @@ type ItemResolver interface {
 }
 type ItemCreateResultResolver interface {
 	Item(ctx context.Context, obj *community.ItemCreateResult) (*db.ItemsByIDRow, error)
+}
+type ItemForwardResolver interface {
+	User(ctx context.Context, obj *db.ForwardsOfRow) (*db.Usr, error)
 }
 type ItemUpdateResultResolver interface {
 	Item(ctx context.Context, obj *community.ItemUpdateResult) (*db.ItemsByIDRow, error)
@@ -1793,6 +1804,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Item.EditedAt(childComplexity), true
+	case "Item.forwards":
+		if e.ComplexityRoot.Item.Forwards == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Item.Forwards(childComplexity), true
 	case "Item.id":
 		if e.ComplexityRoot.Item.ID == nil {
 			break
@@ -2017,6 +2034,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ItemEdit.Url(childComplexity), true
+
+	case "ItemForward.pct":
+		if e.ComplexityRoot.ItemForward.Pct == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemForward.Pct(childComplexity), true
+	case "ItemForward.user":
+		if e.ComplexityRoot.ItemForward.User == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ItemForward.User(childComplexity), true
 
 	case "ItemPage.next":
 		if e.ComplexityRoot.ItemPage.Next == nil {
@@ -5129,8 +5159,8 @@ type Mutation {
   pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): PollVoteAction @pays(kind: "POLL_VOTE") @needs(scope: SPEND)
   """
   Changes an item that you wrote, for ten minutes after it was paid (the service's edit-window); what is left out stays as it is. forwards are
-  replaced. uploads and boost, in sats, are added, at any time; a bio and a job can always be changed. Only uploads and boosts cost something.
-  If you were not signed in when you wrote it, send the secret that you got.
+  replaced. uploads and boost, in sats, are added, at any time; the text of a bio and of a job can be changed at any time, too. Only uploads and
+  boosts cost something. If you were not signed in when you wrote it, send the secret that you got.
   """
   updateItem(item: ID!, title: String, body: String, url: String, forwards: [Forward!], uploads: [ID!], boost: Sats,
     secret: String, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemUpdateAction @pays(kind: "ITEM_UPDATE") @needs(scope: SPEND)
@@ -5493,6 +5523,8 @@ type Item {
   pendingEdit: ItemEdit
   "Its files. Only the author sees those that are not paid."
   uploads: [Upload!]!
+  "Who else gets a share of its zaps."
+  forwards: [ItemForward!]!
   "What it was zapped with, in all."
   msat: Msat!
   "The part of msat that was paid with credits."
@@ -5515,6 +5547,11 @@ type Item {
   thread(limit: Int! = 200, depth: Int! = 6, after: ID): ThreadPage!
   "The current attempt to pay for it; only the author sees it."
   payment: PaidAction
+}
+type ItemForward {
+  user: User!
+  "The share, in percent of what the author would get."
+  pct: Int!
 }
 type ThreadNode {
   "Null if it was deleted; what is below it stays."
@@ -6155,6 +6192,8 @@ func (ec *executionContext) childFields_Item(ctx context.Context, field graphql.
 		return ec.fieldContext_Item_pendingEdit(ctx, field)
 	case "uploads":
 		return ec.fieldContext_Item_uploads(ctx, field)
+	case "forwards":
+		return ec.fieldContext_Item_forwards(ctx, field)
 	case "msat":
 		return ec.fieldContext_Item_msat(ctx, field)
 	case "creditMsat":
@@ -6239,6 +6278,16 @@ func (ec *executionContext) childFields_ItemEdit(ctx context.Context, field grap
 		return ec.fieldContext_ItemEdit_createdAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ItemEdit", field.Name)
+}
+
+func (ec *executionContext) childFields_ItemForward(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "user":
+		return ec.fieldContext_ItemForward_user(ctx, field)
+	case "pct":
+		return ec.fieldContext_ItemForward_pct(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ItemForward", field.Name)
 }
 
 func (ec *executionContext) childFields_ItemPage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -12747,6 +12796,38 @@ func (ec *executionContext) fieldContext_Item_uploads(_ context.Context, field g
 	return fc, nil
 }
 
+func (ec *executionContext) _Item_forwards(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Item_forwards(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Item().Forwards(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*db.ForwardsOfRow) graphql.Marshaler {
+			return ec.marshalNItemForward2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐForwardsOfRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Item_forwards(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Item",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ItemForward(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Item_msat(ctx context.Context, field graphql.CollectedField, obj *db.ItemsByIDRow) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -13568,6 +13649,61 @@ func (ec *executionContext) _ItemEdit_createdAt(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_ItemEdit_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ItemEdit", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ItemForward_user(ctx context.Context, field graphql.CollectedField, obj *db.ForwardsOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemForward_user(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ItemForward().User(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *db.Usr) graphql.Marshaler {
+			return ec.marshalNUser2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐUsr(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ItemForward_user(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ItemForward",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_User(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ItemForward_pct(ctx context.Context, field graphql.CollectedField, obj *db.ForwardsOfRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ItemForward_pct(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Pct, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ItemForward_pct(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ItemForward", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _ItemPage_nodes(ctx context.Context, field graphql.CollectedField, obj *ItemPage) (ret graphql.Marshaler) {
@@ -26823,6 +26959,44 @@ func (ec *executionContext) _Item(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "forwards":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Item_forwards(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "msat":
 			out.Values[i] = ec._Item_msat(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -27246,6 +27420,82 @@ func (ec *executionContext) _ItemEdit(ctx context.Context, sel ast.SelectionSet,
 			out.Values[i] = ec._ItemEdit_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var itemForwardImplementors = []string{"ItemForward"}
+
+func (ec *executionContext) _ItemForward(ctx context.Context, sel ast.SelectionSet, obj *db.ForwardsOfRow) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, itemForwardImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ItemForward")
+		case "user":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._ItemForward_user(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "pct":
+			out.Values[i] = ec._ItemForward_pct(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -32951,6 +33201,32 @@ func (ec *executionContext) marshalNItem2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72f�
 		return graphql.Null
 	}
 	return ec._Item(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNItemForward2ᚕᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐForwardsOfRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*db.ForwardsOfRow) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNItemForward2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐForwardsOfRow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNItemForward2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋinternalᚋdbᚐForwardsOfRow(ctx context.Context, sel ast.SelectionSet, v *db.ForwardsOfRow) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ItemForward(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNItemKind2string(ctx context.Context, v any) (string, error) {
