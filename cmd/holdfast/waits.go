@@ -35,7 +35,7 @@ func waits(ctx context.Context, e *environment, pool *pgxpool.Pool, row db.Relay
 		return []waitsFor{{Why: "its invoice has expired: its payer gets the money back"}}, nil
 	}
 	var all []waitsFor
-	if row.NotBefore != nil && row.NotBefore.After(now) {
+	if row.NotBefore != nil && row.NotBefore.After(now) && !row.NotBefore.After(relay.DefaultSettings().Latest(now)) {
 		all = append(all, waitsFor{Why: "it is not sent before " + show(*row.NotBefore)})
 	}
 	q := db.New(pool)
@@ -94,12 +94,12 @@ func waitsAt(ctx context.Context, e *environment, q *db.Queries, row db.RelayPay
 		return "disabled: " + *known.DisabledReason, nil
 	case known.Draining:
 		return "it is being drained", nil
-	case known.CoolingUntil != nil && known.CoolingUntil.After(n.now):
+	case known.CoolingUntil != nil && e.config.Sending.Pool().Rests(*known.CoolingUntil, n.now):
 		return fmt.Sprintf("it rests until %s: %s", show(*known.CoolingUntil), known.CoolingReason), nil
 	}
 	if most := relay.MostWithdrawals(n.slots); row.PayerID != nil && most <= int64(n.slots) {
 		since := n.now.Add(-e.config.Relay.SendWindow)
-		held, err := q.HeldByWithdrawals(ctx, db.HeldByWithdrawalsParams{Node: &n.name, Since: since, Most: most})
+		held, err := q.HeldByWithdrawals(ctx, db.HeldByWithdrawalsParams{Node: &n.name, Since: since, Latest: relay.DefaultSettings().Latest(n.now), Most: most})
 		if err != nil {
 			return "", err
 		}

@@ -31,8 +31,8 @@ UPDATE lightning_node SET disabled_reason = NULL, public_key = coalesce(other_ke
 WHERE name = @name AND (@key::text = coalesce(other_key, public_key) OR (other_key IS NULL AND @key = ''));
 
 -- name: CoolNode :exec
--- Of two cooldowns the one that ends later counts.
+-- Of two cooldowns the one that ends later counts, unless only a clock that was ahead can have written it down.
 UPDATE lightning_node SET
-    cooling_reason = CASE WHEN cooling_until > @until::timestamptz THEN cooling_reason ELSE @reason::text END,
-    cooling_until = greatest(cooling_until, @until::timestamptz)
+    cooling_reason = CASE WHEN cooling_until > @until::timestamptz AND cooling_until <= @latest::timestamptz THEN cooling_reason ELSE @reason::text END,
+    cooling_until = CASE WHEN cooling_until > @until AND cooling_until <= @latest THEN cooling_until ELSE @until END
 WHERE name = @name;

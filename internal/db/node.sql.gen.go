@@ -12,20 +12,26 @@ import (
 
 const coolNode = `-- name: CoolNode :exec
 UPDATE lightning_node SET
-    cooling_reason = CASE WHEN cooling_until > $1::timestamptz THEN cooling_reason ELSE $2::text END,
-    cooling_until = greatest(cooling_until, $1::timestamptz)
-WHERE name = $3
+    cooling_reason = CASE WHEN cooling_until > $1::timestamptz AND cooling_until <= $2::timestamptz THEN cooling_reason ELSE $3::text END,
+    cooling_until = CASE WHEN cooling_until > $1 AND cooling_until <= $2 THEN cooling_until ELSE $1 END
+WHERE name = $4
 `
 
 type CoolNodeParams struct {
 	Until  time.Time
+	Latest time.Time
 	Reason string
 	Name   string
 }
 
-// Of two cooldowns the one that ends later counts.
+// Of two cooldowns the one that ends later counts, unless only a clock that was ahead can have written it down.
 func (q *Queries) CoolNode(ctx context.Context, arg CoolNodeParams) error {
-	_, err := q.db.Exec(ctx, coolNode, arg.Until, arg.Reason, arg.Name)
+	_, err := q.db.Exec(ctx, coolNode,
+		arg.Until,
+		arg.Latest,
+		arg.Reason,
+		arg.Name,
+	)
 	return err
 }
 

@@ -79,6 +79,49 @@ func TestACooldownHoldsForTheWholeNode(t *testing.T) {
 	release(t, p.lease(pool.Need{}), pool.Done(0))
 }
 
+// A process whose clock is far ahead lets the node rest until its own time has come. Others do not wait for that, and
+// their own rests hold among them all the same.
+func TestARestByAClockThatIsAheadDoesNotCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	future := *w
+	future.clock = newClock()
+	future.clock.advance(8 * time.Hour)
+	alice := member{"alice", newNode("a", 1000*sat), 1}
+	ahead, here, there := future.open(briefly(), alice), w.open(briefly(), alice), w.open(briefly(), alice)
+	release(t, ahead.lease(pool.Need{}), pool.NodeFault("NO_ROUTE"))
+	ahead.none(pool.Need{}, pool.Cooling)
+	if s := there.health()["alice"]; !s.Eligible || !s.CoolingUntil.IsZero() {
+		t.Errorf("it rests for the others: %+v", s)
+	}
+	release(t, there.lease(pool.Need{}), pool.NodeFault("INSUFFICIENT_BALANCE"))
+	for _, p := range []*process{here, there} {
+		p.none(pool.Need{}, pool.Cooling)
+		if s := p.health()["alice"]; !s.CoolingUntil.Equal(w.now().Add(20*time.Second)) || !strings.Contains(s.Why, "INSUFFICIENT_BALANCE") {
+			t.Errorf("of what the others say: %+v", s)
+		}
+	}
+	w.clock.advance(20 * time.Second)
+	release(t, here.lease(pool.Need{}), pool.ReceiverFault())
+}
+
+// A clock that was ahead is put right: what it said before counts no more, in the processes either that had believed it.
+func TestARestEndsWhenTheClockIsPutRight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := member{"alice", newNode("a", 1000*sat), 1}
+	here, there := w.open(briefly(), alice), w.open(briefly(), alice)
+	w.clock.advance(8 * time.Hour)
+	release(t, here.lease(pool.Need{}), pool.NodeFault("NO_ROUTE"))
+	here.none(pool.Need{}, pool.Cooling)
+	there.none(pool.Need{}, pool.Cooling)
+	w.clock.advance(-8 * time.Hour)
+	release(t, here.lease(pool.Need{}), pool.ReceiverFault())
+	release(t, there.lease(pool.Need{}), pool.NodeFault("NO_ROUTE"))
+	there.none(pool.Need{}, pool.Cooling)
+	here.none(pool.Need{}, pool.Cooling)
+}
+
 // The rest cannot be written down, so other processes do not know of it. Here the node rests all the same, and whoever released the lease is
 // told.
 func TestARestThatCannotBeWrittenDownHoldsHere(t *testing.T) {

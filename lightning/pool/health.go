@@ -44,7 +44,7 @@ func (p *Pool) Health(ctx context.Context) ([]Status, error) {
 	for _, record := range records {
 		for _, m := range p.members {
 			if m.Name == record.Name {
-				m.remember(record)
+				p.remember(m, record)
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func (m *member) status(s *Settings, now time.Time) Status {
 		Name: m.Name, Eligible: r == "", Reason: r, Why: m.detail(r), InFlight: len(m.leases), Slots: len(m.slots),
 		Outbound: m.outbound - m.promised, Draining: m.record.Draining, Synced: m.silent == nil && m.chain.Synced, Height: m.chain.Height,
 	}
-	if now.Before(m.cooling) {
+	if s.Rests(m.cooling, now) {
 		status.CoolingUntil = m.cooling
 	}
 	if m.record.DisabledReason != nil {

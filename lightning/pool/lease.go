@@ -97,13 +97,14 @@ func (s *Lease) Release(ctx context.Context, o Outcome) error {
 		s.end(lock.ErrReleased)
 		return nil
 	}
-	until := p.now().Add(rest)
+	now := p.now()
+	until := now.Add(rest)
 	var unwritten error
 	// A node at fault must rest, whoever holds the lease by now. That it has just sent matters only to the next holder;
 	// if the lease was lost, there is already one.
 	if rest > 0 && (o.kind == nodeFault || s.lock.Err() == nil) {
 		// This must be before the lock is released: the next holder reads it.
-		unwritten = p.Register.cool(ctx, m.Name, until, o.reason)
+		unwritten = p.Register.cool(ctx, m.Name, until, p.settings.latestRest(now), o.reason)
 	} else {
 		rest = 0
 	}
@@ -132,8 +133,8 @@ func (p *Pool) rest(m *member, o Outcome) time.Duration {
 func (p *Pool) released(s *Lease, o Outcome, rest time.Duration, until time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if m := s.slot.member; rest > 0 && until.After(m.cooling) {
-		m.cooling, m.coolingReason = until, o.reason
+	if rest > 0 {
+		p.cool(s.slot.member, until, o.reason)
 	}
 	how := o.kind
 	if errors.Is(err, lock.ErrLost) {

@@ -215,7 +215,7 @@ func (p *Pool) deliver(k *kept, record db.LightningNode) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m, now := k.asked.slot.member, p.now()
-	m.remember(record)
+	p.remember(m, record)
 	if p.closed || k.asked.ctx.Err() != nil {
 		return false
 	}
@@ -288,8 +288,8 @@ func (p *Pool) wakeLater(now time.Time) {
 	}
 	if len(p.waiting) > 0 {
 		for _, m := range p.members {
-			if left := m.cooling.Sub(now); left > 0 {
-				sooner(left + cmp.Or(p.jitter(), time.Millisecond))
+			if p.settings.Rests(m.cooling, now) {
+				sooner(m.cooling.Sub(now) + cmp.Or(p.jitter(), time.Millisecond))
 			}
 		}
 	}

@@ -36,7 +36,7 @@ type member struct {
 	unknowns    int             // looks in a row in which it did not say
 	lastUnknown error
 
-	cooling       time.Time // it rests until then
+	cooling       time.Time // it rests until then, if that counts (Settings.Rests)
 	coolingReason string
 
 	leases map[*Lease]bool
@@ -115,14 +115,15 @@ func (p *Pool) look(ctx context.Context, m *member) {
 	switch {
 	case err == nil:
 		m.met = true
-		m.remember(record)
+		p.remember(m, record)
 	case said.key != "" && said.key != last(m.record):
 		m.met = false // it may be another node, and its key has not been compared
 	}
 	p.arrange()
 }
 
-// learn stores what the node said in the look that began at begun. Called with the pool's mu held, as is remember.
+// learn stores what the node said in the look that began at begun. Called with the pool's mu held, as are remember and
+// cool.
 func (m *member) learn(a answer, begun uint64) {
 	m.asked, m.silent, m.chain = begun, a.silent, a.chain
 	if a.unknown != nil {
@@ -140,10 +141,18 @@ func (m *member) learn(a answer, begun uint64) {
 }
 
 // remember stores what the register says.
-func (m *member) remember(record db.LightningNode) {
+func (p *Pool) remember(m *member, record db.LightningNode) {
 	m.record = record
-	if record.CoolingUntil != nil && record.CoolingUntil.After(m.cooling) {
-		m.cooling, m.coolingReason = *record.CoolingUntil, record.CoolingReason
+	if record.CoolingUntil != nil {
+		p.cool(m, *record.CoolingUntil, record.CoolingReason)
+	}
+}
+
+// cool stores that a node rests. Of two rests that count, the one that ends later does.
+func (p *Pool) cool(m *member, until time.Time, reason string) {
+	now := p.now()
+	if p.settings.Rests(until, now) && (until.After(m.cooling) || !p.settings.Rests(m.cooling, now)) {
+		m.cooling, m.coolingReason = until, reason
 	}
 }
 

@@ -97,7 +97,7 @@ func (m *member) refusal(need Need, s *Settings, now time.Time) Reason {
 		return Unasked
 	case m.outbound < s.MinOutbound:
 		return Low
-	case now.Before(m.cooling):
+	case s.Rests(m.cooling, now):
 		return Cooling
 	case m.outbound-m.promised < need.Amount:
 		return Unfunded

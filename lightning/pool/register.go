@@ -152,11 +152,11 @@ func last(record db.LightningNode) string {
 	return ""
 }
 
-// cool lets a node rest until then. It works even when ctx is over.
-func (r *Register) cool(ctx context.Context, name string, until time.Time, reason string) error {
+// cool lets a node rest until then. What is written down as later than latest is no rest. It works even when ctx is over.
+func (r *Register) cool(ctx context.Context, name string, until, latest time.Time, reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseTimeout)
 	defer cancel()
-	if err := r.q.CoolNode(ctx, db.CoolNodeParams{Name: name, Until: until, Reason: reason}); err != nil {
+	if err := r.q.CoolNode(ctx, db.CoolNodeParams{Name: name, Until: until, Latest: latest, Reason: reason}); err != nil {
 		return fmt.Errorf("write down that node %s rests: %w", name, err)
 	}
 	return nil

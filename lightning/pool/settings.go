@@ -36,6 +36,20 @@ func DefaultSettings() Settings {
 	}
 }
 
+// clocksApart is how far the clocks of processes may differ for a rest that another one has written down to count.
+const clocksApart = time.Minute
+
+// Rests reports whether a node rests now that is said to rest until then. What ends later than any rest can was written
+// down by a clock that is far ahead: no process would use the node before everybody's clock has come as far.
+func (s Settings) Rests(until, now time.Time) bool {
+	return now.Before(until) && !until.After(s.latestRest(now))
+}
+
+// latestRest is when what rests now can rest until at the latest.
+func (s Settings) latestRest(now time.Time) time.Time {
+	return now.Add(max(s.Cooldown, s.FailureCooldown) + clocksApart)
+}
+
 // Check refuses settings that the pool cannot work with.
 func (s Settings) Check() error {
 	switch {
