@@ -32,8 +32,9 @@ type Memory struct {
 // OpenMemory makes the store; maxKeys is as in [lock.NewMemory]. direct must lead past any pooler: what tells the instances
 // apart is a lock of the session, which a pooler would share. The error is [ErrNotAlone] beside another instance.
 //
-// If the connection breaks it is made again. Should another instance have taken its chance meanwhile, this one gives no locks
-// and prolongs none from then on. That the server has not noticed, and the session of before still has the lock, is no other instance: it is ended.
+// If the connection breaks it is made again. Should another instance have taken its chance meanwhile, this one gives no
+// locks and prolongs none from then on, nor does what it held go to those that wait here: they are turned away. That the
+// server has not noticed, and the session of before still has the lock, is no other instance: it is ended.
 func OpenMemory(ctx context.Context, direct string, maxKeys int) (*Memory, error) {
 	config, err := pgx.ParseConfig(direct)
 	if err != nil {
@@ -149,6 +150,38 @@ func (m *Memory) Touch(ctx context.Context, touches []lock.Touch) (map[string]ti
 		return nil, err
 	}
 	return m.Memory.Touch(ctx, touches)
+}
+
+// Look implements [lock.Store]. Who waits here learns by this that there is no more to wait for.
+func (m *Memory) Look(ctx context.Context, tickets []lock.Ticket) ([]lock.Standing, error) {
+	if err := m.refusal(); err != nil {
+		return nil, err
+	}
+	return m.Memory.Look(ctx, tickets)
+}
+
+// Advance implements [lock.Store].
+func (m *Memory) Advance(ctx context.Context, key, process string) (lock.Handoff, error) {
+	if err := m.refusal(); err != nil {
+		return lock.Handoff{}, err
+	}
+	return m.Memory.Advance(ctx, key, process)
+}
+
+// Release implements [lock.Store].
+func (m *Memory) Release(ctx context.Context, t lock.Ticket) (lock.Released, error) {
+	if err := m.refusal(); err != nil {
+		return lock.Released{}, err
+	}
+	return m.Memory.Release(ctx, t)
+}
+
+// Leave implements [lock.Store].
+func (m *Memory) Leave(ctx context.Context, t lock.Ticket) (lock.Handoff, error) {
+	if err := m.refusal(); err != nil {
+		return lock.Handoff{}, err
+	}
+	return m.Memory.Leave(ctx, t)
 }
 
 // Close implements [lock.Store].

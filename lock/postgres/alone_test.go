@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
@@ -33,11 +35,26 @@ func TestMemoryIsForOne(t *testing.T) {
 	}
 
 	held := locktest.Acquire(t, first, "held", lock.Options{TTL: time.Second})
+	intrude(t, pool)
+	locktest.Eventually(t, "the first one gives no more locks", func() bool {
+		lease, err := first.Acquire(t.Context(), "k", lock.Options{})
+		if err != nil {
+			return errors.Is(err, lock.ErrUnavailable) && errors.Is(err, postgres.ErrNotAlone)
+		}
+		lease.Drop()
+		return false
+	})
+	locktest.Wait(t, "the loss of what is held", held.Context().Done())
+}
+
+// intrude takes the place of an instance with its locks in memory while its connection is cut.
+func intrude(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
 	intruder, err := pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer intruder.Release()
+	t.Cleanup(intruder.Release)
 	taken := make(chan error, 1)
 	go func() { // it waits for the lock, and has it as soon as the session is gone
 		_, err := intruder.Exec(t.Context(), "SELECT pg_advisory_lock(x'686f6c6466617374'::bit(64)::bigint)")
@@ -56,15 +73,42 @@ func TestMemoryIsForOne(t *testing.T) {
 	if err := locktest.Wait(t, "the intruder's lock", taken); err != nil {
 		t.Fatal(err)
 	}
-	locktest.Eventually(t, "the first one gives no more locks", func() bool {
-		lease, err := first.Acquire(t.Context(), "k", lock.Options{})
-		if err != nil {
-			return errors.Is(err, lock.ErrUnavailable) && errors.Is(err, postgres.ErrNotAlone)
+}
+
+// TestNothingIsHandedOverOnceAnotherInstanceIsThere: what was held when another instance slipped in goes to nobody who
+// waits here, whatever ends it, and those that wait are told.
+func TestNothingIsHandedOverOnceAnotherInstanceIsThere(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	store, err := postgres.OpenMemory(t.Context(), pool.Config().ConnString(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	enter := func(id string) (lock.Entered, error) {
+		return store.Enter(t.Context(), lock.Entry{Ticket: lock.Ticket{Key: "k", ID: id, Process: "p"}, TTL: time.Hour, MaxHold: time.Hour, MaxQueue: 9, Wait: true})
+	}
+	for _, c := range []struct {
+		id   string
+		want lock.State
+	}{{"holds", lock.Held}, {"waits", lock.Queued}} {
+		if got, err := enter(c.id); err != nil || got.State != c.want {
+			t.Fatal(c.id, got, err)
 		}
-		locktest.Release(t, lease)
-		return false
-	})
-	locktest.Wait(t, "the loss of what is held", held.Context().Done())
+	}
+	intrude(t, pool)
+	locktest.Eventually(t, "it is told of the other one", func() bool { _, err := enter("comes"); return errors.Is(err, postgres.ErrNotAlone) })
+	holds := lock.Ticket{Key: "k", ID: "holds", Process: "p"}
+	for name, do := range map[string]func() error{
+		"Release": func() error { _, err := store.Release(t.Context(), holds); return err },
+		"Leave":   func() error { _, err := store.Leave(t.Context(), holds); return err },
+		"Advance": func() error { _, err := store.Advance(t.Context(), "k", "p"); return err },
+		"Look":    func() error { _, err := store.Look(t.Context(), []lock.Ticket{holds}); return err },
+	} {
+		if err := do(); !errors.Is(err, postgres.ErrNotAlone) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // TestMemoryIsNotBesideLocksInTheDatabase: the two would not see each other's locks.
