@@ -59,8 +59,8 @@ func (a *asking) ask(ctx context.Context, limit time.Duration, name string, ques
 
 // sending are the nodes that may be given payments: an operator neither drains nor has disabled them, and no other node
 // answers under their names. Whatever else keeps a payment from a node passes by itself.
-func (r *Relay) sending(ctx context.Context) ([]string, error) {
-	known, err := db.New(r.Pool).ListNodes(ctx)
+func (r *Relay) sending(ctx context.Context, q *db.Queries) ([]string, error) {
+	known, err := q.ListNodes(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read what is known of the nodes: %w", err)
 	}

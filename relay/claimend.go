@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -114,7 +115,7 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, e ending, why re
 	return paidaction.Outcome{Failure: why.told}, nil
 }
 
-// anotherNode reports whether a node that has not refused the payment is left to try.
+// anotherNode reports whether a node is left to try.
 func (r *Relay) anotherNode(ctx context.Context, q *db.Queries, row db.RelayPayment, e ending,
 	expired bool) (bool, error) {
 	if e.outcome != endedFailed || receiverRefused(e.reason) || expired {
@@ -123,15 +124,28 @@ func (r *Relay) anotherNode(ctx context.Context, q *db.Queries, row db.RelayPaym
 	if often, err := r.triedOften(ctx, q, row); err != nil || often {
 		return false, err
 	}
+	left, err := r.untried(ctx, q, row)
+	return len(left) > 0, err
+}
+
+// untried are the nodes that may be given payments and have not refused this one.
+func (r *Relay) untried(ctx context.Context, q *db.Queries, row db.RelayPayment) ([]string, error) {
+	names, err := r.sending(ctx, q)
+	if err != nil {
+		return nil, err
+	}
 	refusing, err := q.RefusingNodes(ctx, row.ID)
-	return len(refusing) < len(r.Nodes.Names()), err
+	if err != nil {
+		return nil, fmt.Errorf("read which nodes have refused the payment: %w", err)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(refusing, name) }), nil
 }
 
 // triedOften reports whether a payment may have been sent as often as one is tried. A claim under which certainly nothing
-// was sent is no try: a node that is behind the chain for a while would use up those of a payment that then is lost on
-// its way, and waits for its invoice to expire.
+// was sent is no try: a node that is behind the chain for a while, or crowded, would use up those of a payment that then
+// is lost on its way, and waits for its invoice to expire.
 func (r *Relay) triedOften(ctx context.Context, q *db.Queries, row db.RelayPayment) (bool, error) {
-	n, err := q.Tries(ctx, db.TriesParams{ID: row.ID, NotKnown: notKnown})
+	n, err := q.Tries(ctx, db.TriesParams{ID: row.ID, NotKnown: notKnown, Crowded: string(errCrowded.Code)})
 	if err != nil {
 		return false, fmt.Errorf("count the claims: %w", err)
 	}

@@ -97,6 +97,41 @@ func TestAClockThatIsNotConfirmedLeavesTheNextNodeItsTurn(t *testing.T) {
 	b.wantSound()
 }
 
+// What a process puts back whose clock is ahead waits for no clock to come as far.
+func TestAPauseByAClockThatIsAheadDoesNotCount(t *testing.T) {
+	b := setup(t).rich(100)
+	pa := b.withdraw(b.issue(simnode.Ask{Amount: 50_000, Expiry: 24 * time.Hour}).Bolt11)
+	b.Node.SetSynced(false)
+	if claimed, err := b.ahead(2*time.Hour).Step(b.Ctx, "one", b.Engine.Advance); err != nil || !claimed {
+		t.Fatal(claimed, err)
+	}
+	b.AwaitStage(pa.ID, "incoming")
+	b.Node.SetSynced(true)
+	if claimed, err := b.Relay.Step(b.Ctx, "one", b.Engine.Advance); err != nil || !claimed {
+		t.Fatal(claimed, err)
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantSound()
+}
+
+// Nor does a withdrawal that hangs, and that such a process has claimed, keep its place for as long from others.
+func TestAPlaceThatWasTakenByAClockThatIsAheadIsFree(t *testing.T) {
+	b := setup(t).rich(1_000)
+	places := func(c *relay.Config) { c.Places = map[string]int{"one": 2} }
+	hung := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Holds})
+	b.withdraw(hung.Bolt11)
+	stop := b.Run(b.NewRelay(places, func(c *relay.Config) {
+		c.Now = func() time.Time { return b.Clock.Now().Add(2 * time.Hour) }
+	}))
+	b.await("the receiver holds it", func() bool { return b.wallet.Receiver.Receipt(hung.Hash).Held == 50_000 })
+	stop()
+	pa := b.withdraw(b.issue(simnode.Ask{Amount: 50_000}).Bolt11)
+	if claimed, err := b.NewRelay(places).Step(b.Ctx, "one", b.Engine.Advance); err != nil || !claimed {
+		t.Fatal(claimed, err)
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+}
+
 // Spec 05.16d: a worker has found nothing at its node, and is stopped before it sends. A payment of the same invoice,
 // made by hand, fails there. By the clock of whoever looks then, the worker's time is over; by the node's it is not,
 // and it may still send. So the failure counts for nothing.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -38,11 +39,12 @@ var errCrowded = &wrap.Violation{Code: "CROWDED", Why: "too many payments hang i
 type crowd struct {
 	mu      sync.Mutex
 	asking  bool
-	next    time.Time // the node is not asked before
-	said    time.Time // when it was asked for its last answer
-	since   time.Time // when it was asked for the first of its latest answers that all say it is crowded; zero: none
-	crowded bool      // by the last answer, and for long
-	away    bool      // it did not answer when it was last asked
+	next    time.Time       // the node is not asked before
+	said    time.Time       // when it was asked for its last answer
+	since   time.Time       // when it was asked for the first of its latest answers that all say it is crowded; zero: none
+	crowded bool            // by the last answer, and for long
+	left    paidaction.Msat // in channels with room, by the last answer
+	away    bool            // it did not answer when it was last asked
 }
 
 // crowded reports whether a node is given no forward now. It waits for nothing.
@@ -85,13 +87,14 @@ func (r *Relay) askCrowd(ctx context.Context, name string, c *crowd) {
 		return
 	}
 	was := c.crowded
+	left, enough := leftIn(channels, r.Settings.CrowdedAt)
 	switch {
-	case !tooLittleLeft(channels, r.Settings.CrowdedAt):
+	case enough:
 		c.since = time.Time{}
 	case c.since.IsZero() || began.Sub(c.said) >= crowdGood: // nobody asked in between
 		c.since = began
 	}
-	c.said, c.away, c.crowded = began, false, !c.since.IsZero() && began.Sub(c.since) >= hangsAfter
+	c.said, c.away, c.left, c.crowded = began, false, left, !c.since.IsZero() && began.Sub(c.since) >= hangsAfter
 	switch {
 	case c.crowded && !was:
 		r.Log.ErrorContext(ctx, "too many payments hang in the channels of a node: it is given no more payments to receivers", "node", name)
@@ -110,29 +113,37 @@ func (r *Relay) showCrowds(ctx context.Context) {
 	}
 }
 
-// tooLittleLeft reports whether too little of what channels can send lies in those that have slots and room for more.
+// leftIn is what channels can send that have slots and room for more, and whether that is enough of what all can.
 // percent is how much may be in use: of the slots of a channel, of what its peer lets be under way in it, and of the
 // balance of all.
-func tooLittleLeft(channels []paidaction.Channel, percent int64) bool {
-	var all, left paidaction.Msat
+func leftIn(channels []paidaction.Channel, percent int64) (left paidaction.Msat, enough bool) {
+	var all paidaction.Msat
 	for _, c := range channels {
 		all += c.Local + c.Locked
 		if c.Leaving*100 <= c.MostLeaving*percent && int64(c.Locked) <= int64(c.MostLocked)/100*percent {
 			left += c.Local
 		}
 	}
-	return int64(left) < int64(all)/100*(100-percent)
+	return left, int64(left) >= int64(all)/100*(100-percent)
 }
 
-// roomElsewhere reports whether another node, which is given payments, is not crowded.
-func (r *Relay) roomElsewhere(ctx context.Context, node string) bool {
-	names, err := r.sending(ctx)
+// roomElsewhere reports whether another node that is left to try is not crowded and, by its last answer, can send the
+// payment. One that cannot would let it wait until its invoice has expired.
+func (r *Relay) roomElsewhere(ctx context.Context, claimed *claim) bool {
+	names, err := r.untried(ctx, db.New(r.Pool), claimed.row)
 	if err != nil {
 		r.Log.WarnContext(ctx, "whether another node has room is not known", "error", err)
 		return false
 	}
 	for _, name := range names {
-		if name != node && !r.crowded(ctx, name) {
+		if name == claimed.attempt.Node || r.crowded(ctx, name) {
+			continue
+		}
+		c := r.crowds[name]
+		c.mu.Lock()
+		left := c.left
+		c.mu.Unlock()
+		if int64(left) >= claimed.row.AmountMsat+claimed.row.BudgetMsat {
 			return true
 		}
 	}

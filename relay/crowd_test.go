@@ -193,6 +193,45 @@ func TestACrowdedNodeLeavesNothingToADrainedOne(t *testing.T) {
 	b.wantSound()
 }
 
+// That a node is crowded is no try: however many are, the payment goes on to one that has room.
+func TestACrowdedNodeIsNoTry(t *testing.T) {
+	b := setup(t, "one", "two", "three", "four")
+	r := b.watching()
+	for _, n := range b.Nodes[:3] {
+		n.SetSlots(4)
+		b.fill(n, 3)
+	}
+	b.hang(r)
+	pa := b.zap()
+	b.pay(pa)
+	for _, n := range b.Nodes {
+		if claimed, err := r.Step(b.Ctx, n.Name(), b.Engine.Advance); err != nil || !claimed {
+			t.Fatal(n.Name(), claimed, err)
+		}
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantReceived(pa, 70_000)
+}
+
+// Room at a node that cannot send the payment is none: it goes back at once.
+func TestACrowdedNodeLeavesNothingToOneThatCannotSendIt(t *testing.T) {
+	b := setup(t, "one", "two")
+	r := b.watching()
+	b.Node.SetSlots(4)
+	b.fill(b.Node, 3)
+	pa := b.zap()
+	b.hang(r)
+	b.Nodes[1].SetSendable(10_000)
+	b.Clock.Advance(2 * time.Second) // then it is asked again
+	b.pay(pa)
+	if claimed, err := r.Step(b.Ctx, "one", b.Engine.Advance); err != nil || !claimed {
+		t.Fatal(claimed, err)
+	}
+	b.Await(pa.ID, paidaction.Failed)
+	b.wantOuter(pa, paidaction.InvoiceCanceled)
+	b.wantSent(pa.Invoice.Hash, 0)
+}
+
 // What may have been sent is not given up, however crowded its node is.
 func TestWhatMayHaveBeenSentIsSentByACrowdedNode(t *testing.T) {
 	b := setup(t)
@@ -316,8 +355,8 @@ func TestTooLittleLeft(t *testing.T) {
 		"as much as the peer lets be on it": {[]paidaction.Channel{{Local: btc, Locked: btc / 10, Leaving: 1, MostLeaving: 483, MostLocked: btc / 10}}, 50, true},
 		"all bitcoin there are":             {[]paidaction.Channel{wide(21_000_000*btc, 0, 0)}, 70, false},
 	} {
-		if got := relay.TooLittleLeft(c.channels, c.percent); got != c.want {
-			t.Errorf("%s: %t", name, got)
+		if left, enough := relay.LeftIn(c.channels, c.percent); enough == c.want {
+			t.Errorf("%s: %d msat are left, enough: %t", name, left, enough)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 // These are for tests.
 var (
-	BlameOf       = blameOf
-	TooLittleLeft = tooLittleLeft
+	BlameOf = blameOf
+	LeftIn  = leftIn
 )
 
 // ReasonOf is how a reason is counted, and what its payer is told.

@@ -119,3 +119,32 @@ func TestAnExpiredInvoiceIsToldInOneWay(t *testing.T) {
 		})
 	}
 }
+
+// What has failed at the one node that is given payments waits for no node that an operator drains.
+func TestWhatFailedElsewhereWaitsForNoDrainedNode(t *testing.T) {
+	for name, begin := range map[string]func(b *bundle) *paidaction.PaidAction{
+		"a forward": func(b *bundle) *paidaction.PaidAction {
+			pa := b.zap()
+			b.pay(pa)
+			return pa
+		},
+		"a withdrawal": func(b *bundle) *paidaction.PaidAction {
+			return b.withdraw(b.issue(simnode.Ask{Amount: 50_000}).Bolt11)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, "one", "two").rich(100)
+			pa := begin(b)
+			b.Node.SetIsolated(true)
+			if _, err := b.Pool.Exec(b.Ctx, `INSERT INTO lightning_node (name, draining, changed_at) VALUES ('two', true, now())`); err != nil {
+				t.Fatal(err)
+			}
+			if claimed, err := b.Relay.Step(b.Ctx, "one", b.Engine.Advance); err != nil || !claimed {
+				t.Fatal(claimed, err)
+			}
+			b.rounds(1)
+			b.WantState(pa.ID, paidaction.Failed)
+			b.wantSound()
+		})
+	}
+}

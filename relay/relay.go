@@ -130,6 +130,14 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
+// mostDoubled is how often the pause before a payment is tried again doubles.
+const mostDoubled = 4
+
+// Latest is the latest moment that a process with a right clock can have written down by now, be it that it claimed a
+// payment then, or that one is not sent before. Clocks may differ by a minute. By a later one, which was ahead,
+// payments would wait for hours.
+func (s Settings) Latest(now time.Time) time.Time { return now.Add(s.Pause<<mostDoubled + time.Minute) }
+
 // Config is what a Relay is made of.
 type Config struct {
 	Pool     *pgxpool.Pool

@@ -252,12 +252,12 @@ func (r *Relay) notSent(ctx context.Context, c *claim, cause error) Blame {
 	var err error
 	if refused && !c.pinned {
 		outcome := endedNotSent
-		if errors.Is(cause, errCrowded) && r.roomElsewhere(ctx, c.attempt.Node) {
+		if errors.Is(cause, errCrowded) && r.roomElsewhere(ctx, c) {
 			outcome = endedFailed // so it goes to another node, and not to this one
 		}
 		_, err = r.ended(ctx, c.row, ending{c.attempt, outcome, rule}, reasonOf(rule))
 	} else {
-		err = r.sendAgain(ctx, c.row, c.attempt, only, cause.Error(), r.Settings.Pause<<min(c.row.Attempts-1, 4))
+		err = r.sendAgain(ctx, c.row, c.attempt, only, cause.Error(), r.Settings.Pause<<min(c.row.Attempts-1, mostDoubled))
 	}
 	r.Log.WarnContext(ctx, "a payment was not sent", "action", c.row.ActionID, "node", c.attempt.Node, "error", errors.Join(cause, err))
 	switch {

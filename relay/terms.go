@@ -29,7 +29,7 @@ func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.
 	if !has {
 		return paidaction.Forward{}, paidaction.ErrNoReceiver
 	}
-	sending, err := r.sending(ctx)
+	sending, err := r.sending(ctx, db.New(r.Pool))
 	if err != nil {
 		return paidaction.Forward{}, err
 	}

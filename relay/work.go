@@ -210,7 +210,7 @@ func (r *Relay) next(ctx context.Context, node string, sendable paidaction.Msat,
 	err := db.Alone(ctx, r.Pool, func(q *db.Queries) (err error) {
 		now := r.now()
 		msat, err = q.NextClaimable(ctx, db.NextClaimableParams{Node: &node, Sendable: int64(sendable), At: now, Others: others,
-			Withdrawals: r.shares[node].most, Since: r.since(now)})
+			Withdrawals: r.shares[node].most, Since: r.since(now), Latest: r.Settings.Latest(now)})
 		return err
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -262,7 +262,8 @@ func (r *Relay) claimOf(ctx context.Context, c *claim, sendable paidaction.Msat,
 	err := db.Alone(ctx, r.Pool, func(q *db.Queries) (err error) {
 		claimed, err = q.ClaimRelay(context.WithoutCancel(ctx), db.ClaimRelayParams{Node: &a.Node, NodeKey: a.NodeKey, Fence: a.Fence, Sendable: int64(min(sendable, r.most(a.Node))),
 			ClaimedAt: a.ClaimedAt, SendUntil: a.SendUntil, Forwards: of.forwards, Withdrawals: of.withdrawals, Since: r.since(a.ClaimedAt),
-			ByAge: byAge, WaitingSince: a.ClaimedAt.Add(-waitsLong), Names: r.Nodes.Ours()})
+			Latest: r.Settings.Latest(a.ClaimedAt), ByAge: byAge, WaitingSince: a.ClaimedAt.Add(-waitsLong),
+			Names: r.Nodes.Ours()})
 		return err
 	})
 	if err != nil {

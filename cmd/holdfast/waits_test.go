@@ -36,7 +36,7 @@ func TestRelayShowSaysWhyAPaymentWaits(t *testing.T) {
 	}
 	exec(`DELETE FROM lightning_node`)
 	exec(`INSERT INTO lightning_node (name, draining, disabled_reason, cooling_until, cooling_reason, changed_at) VALUES
-		('draining', true, NULL, NULL, '', now()), ('broken', false, 'its disk is full', NULL, '', now()), ('tired', false, NULL, now() + interval '1 hour', 'a payment failed there', now()),
+		('draining', true, NULL, NULL, '', now()), ('broken', false, 'its disk is full', NULL, '', now()), ('tired', false, NULL, now() + interval '1 hour', 'a payment failed there', now()), ('ahead', false, NULL, now() + interval '1 day', 'by a clock that was ahead', now()),
 		('full', false, NULL, NULL, '', now()), ('taken', false, NULL, NULL, '', now()), ('failed', false, NULL, NULL, '', now()), ('free', false, NULL, NULL, '', now())`)
 	exec(`UPDATE relay_payment SET expires_at = now() + interval '1 hour', not_before = NULL`)
 	exec(`UPDATE relay_payment SET stage = 'in_work', node = 'full', changed_at = now() WHERE action_id = $1`, hanging.ID)
@@ -44,10 +44,10 @@ func TestRelayShowSaysWhyAPaymentWaits(t *testing.T) {
 		SELECT id, 'failed', '', 1, now(), now(), 'FAILED', now() FROM relay_payment WHERE action_id = $1`, waiting.ID)
 	exec(`INSERT INTO lock_key (key, ticket, since, expires_at, hold_until) VALUES ($1, 'a', now(), now() + interval '1 hour', now() + interval '1 hour')`, slot)
 	nodes := "HOLDFAST_NODES="
-	for _, node := range []string{"draining", "broken", "tired", "full", "taken", "failed", "free", "unused"} {
+	for _, node := range []string{"draining", "broken", "tired", "ahead", "full", "taken", "failed", "free", "unused"} {
 		nodes += node + "=localhost:1;tls=x;macaroon=x;slots=" + map[bool]string{true: "1", false: "2"}[node == "taken"] + " "
 	}
-	env := settings(w.Pool, nodes+"issuer=localhost:1;tls=x;macaroon=x;send=no")
+	env := settings(w.Pool, nodes+"issuer=localhost:1;tls=x;macaroon=x;send=no", "HOLDFAST_NODE_FAILURE_COOLDOWN=2h")
 
 	why := func(action int64) map[string]string {
 		t.Helper()
@@ -68,19 +68,23 @@ func TestRelayShowSaysWhyAPaymentWaits(t *testing.T) {
 	}
 	got := why(waiting.ID)
 	for node, want := range map[string]string{"draining": "drained", "broken": "disabled: its disk is full", "tired": "a payment failed there", "full": "withdrawals hold all that they may of its slots: 1 of 2",
-		"taken": "all of its 1 slots", "failed": "it has failed there", "free": "nothing in the database is against it", "unused": "ever used this node"} {
+		"taken": "all of its 1 slots", "failed": "it has failed there", "free": "nothing in the database is against it", "ahead": "nothing in the database is against it", "unused": "ever used this node"} {
 		if !strings.Contains(got[node], want) {
 			t.Errorf("%s: %q", node, got[node])
 		}
 	}
-	if len(got) != 8 {
+	if len(got) != 9 {
 		t.Errorf("%v", got)
 	}
 	if got := why(hanging.ID); len(got) != 0 {
 		t.Errorf("it was given to a node, and waits: %v", got)
 	}
 
-	exec(`UPDATE relay_payment SET not_before = now() + interval '10 minutes', node = 'full' WHERE action_id = $1`, waiting.ID)
+	exec(`UPDATE relay_payment SET not_before = now() + interval '10 minutes' WHERE action_id = $1`, waiting.ID)
+	if got := why(waiting.ID); got["any"] != "" {
+		t.Errorf("by a clock that was ahead: %v", got)
+	}
+	exec(`UPDATE relay_payment SET not_before = now() + interval '1 minute', node = 'full' WHERE action_id = $1`, waiting.ID)
 	if got := why(waiting.ID); !strings.Contains(got["any"], "not sent before") || !strings.Contains(got["free"], "only through full") {
 		t.Errorf("%v", got)
 	}

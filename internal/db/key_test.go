@@ -193,15 +193,15 @@ func TestAClaimReadsOnePayment(t *testing.T) {
 			q := db.New(e)
 			for name, do := range map[string]func() error{
 				"ClaimRelay": func() error {
-					_, err := q.ClaimRelay(ctx, db.ClaimRelayParams{Node: new("one"), Sendable: 10, ClaimedAt: now, SendUntil: now, Forwards: true, Withdrawals: 2, Since: now})
+					_, err := q.ClaimRelay(ctx, db.ClaimRelayParams{Node: new("one"), Sendable: 10, ClaimedAt: now, SendUntil: now, Forwards: true, Withdrawals: 2, Since: now, Latest: now})
 					return err
 				},
 				"ClaimRelay by age": func() error {
-					_, err := q.ClaimRelay(ctx, db.ClaimRelayParams{Node: new("one"), Sendable: 10, ClaimedAt: now, SendUntil: now, Forwards: true, Withdrawals: 2, Since: now, ByAge: true, WaitingSince: now})
+					_, err := q.ClaimRelay(ctx, db.ClaimRelayParams{Node: new("one"), Sendable: 10, ClaimedAt: now, SendUntil: now, Forwards: true, Withdrawals: 2, Since: now, Latest: now, ByAge: true, WaitingSince: now})
 					return err
 				},
 				"NextClaimable": func() error {
-					_, err := q.NextClaimable(ctx, db.NextClaimableParams{Node: new("one"), Sendable: 10, At: now, Withdrawals: 2, Since: now})
+					_, err := q.NextClaimable(ctx, db.NextClaimableParams{Node: new("one"), Sendable: 10, At: now, Withdrawals: 2, Since: now, Latest: now})
 					return err
 				},
 			} {

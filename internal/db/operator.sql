@@ -46,7 +46,7 @@ WHERE state = 'PAID' AND id < @before ORDER BY id DESC LIMIT @page;
 
 -- name: HeldByWithdrawals :one
 -- How many places at a node the relay counts as held by withdrawals when it claims another (ClaimRelay), at most so many.
-SELECT count(*) FROM (SELECT FROM relay_payment WHERE stage = 'in_work' AND payer_id IS NOT NULL AND node = @node AND changed_at > @since
+SELECT count(*) FROM (SELECT FROM relay_payment WHERE stage = 'in_work' AND payer_id IS NOT NULL AND node = @node AND changed_at > @since AND changed_at <= @latest
     ORDER BY changed_at LIMIT @most::bigint) AS holding;
 
 -- name: Histories :many

@@ -119,19 +119,25 @@ func (q *Queries) CommandsBefore(ctx context.Context, arg CommandsBeforeParams) 
 }
 
 const heldByWithdrawals = `-- name: HeldByWithdrawals :one
-SELECT count(*) FROM (SELECT FROM relay_payment WHERE stage = 'in_work' AND payer_id IS NOT NULL AND node = $1 AND changed_at > $2
-    ORDER BY changed_at LIMIT $3::bigint) AS holding
+SELECT count(*) FROM (SELECT FROM relay_payment WHERE stage = 'in_work' AND payer_id IS NOT NULL AND node = $1 AND changed_at > $2 AND changed_at <= $3
+    ORDER BY changed_at LIMIT $4::bigint) AS holding
 `
 
 type HeldByWithdrawalsParams struct {
-	Node  *string
-	Since time.Time
-	Most  int64
+	Node   *string
+	Since  time.Time
+	Latest time.Time
+	Most   int64
 }
 
 // How many places at a node the relay counts as held by withdrawals when it claims another (ClaimRelay), at most so many.
 func (q *Queries) HeldByWithdrawals(ctx context.Context, arg HeldByWithdrawalsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, heldByWithdrawals, arg.Node, arg.Since, arg.Most)
+	row := q.db.QueryRow(ctx, heldByWithdrawals,
+		arg.Node,
+		arg.Since,
+		arg.Latest,
+		arg.Most,
+	)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

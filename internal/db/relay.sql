@@ -139,16 +139,17 @@ WHERE p.payer_id = @payer_id::bigint AND p.stage IN ('incoming', 'in_work', 'pen
 -- planned while many wait, would read all attempts that there ever were. A withdrawal is claimed only while fewer than
 -- so many hold a place at the node: those claimed there after the given moment that are not paid, given up or put back.
 -- They are counted once, and only if the scan meets a withdrawal; without their order, a plan made while there are few
--- would read all that hang.
+-- would read all that hang. Neither a pause nor such a claim counts that only a clock that was ahead can have written
+-- down: as later than @latest.
 -- With a forward comes what was agreed on with its payer, and the keys that our nodes are known by.
 WITH holding AS (
     SELECT count(*) AS withdrawals FROM (SELECT FROM relay_payment w
-        WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = @node AND w.changed_at > @since
+        WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = @node AND w.changed_at > @since AND w.changed_at <= @latest::timestamptz
         ORDER BY w.changed_at LIMIT @withdrawals::bigint) AS few
 ), oldest AS (
     SELECT p.id, p.node IS NOT NULL AS pinned, p.created_at FROM relay_payment p
     WHERE @by_age::boolean AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node AND p.expires_at > @claimed_at::timestamptz) AND p.amount_msat + p.budget_msat <= @sendable::bigint
-        AND (p.not_before IS NULL OR p.not_before <= @claimed_at::timestamptz)
+        AND (p.not_before IS NULL OR p.not_before <= @claimed_at::timestamptz OR p.not_before > @latest::timestamptz)
         AND CASE WHEN p.payer_id IS NULL THEN @forwards::boolean ELSE (SELECT withdrawals FROM holding) < @withdrawals END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
             AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
@@ -158,7 +159,7 @@ WITH holding AS (
 ), soonest AS (
     SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
     WHERE NOT EXISTS (SELECT FROM waited) AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node AND p.expires_at > @claimed_at) AND p.amount_msat + p.budget_msat <= @sendable
-        AND (p.not_before IS NULL OR p.not_before <= @claimed_at)
+        AND (p.not_before IS NULL OR p.not_before <= @claimed_at OR p.not_before > @latest)
         AND CASE WHEN p.payer_id IS NULL THEN @forwards ELSE (SELECT withdrawals FROM holding) < @withdrawals END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
             AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
@@ -190,12 +191,12 @@ SELECT left_to.id, @node, @node_key, 0, @at, @at, true FROM left_to;
 
 -- name: NextClaimable :one
 -- The cost of the next payment to claim, behind the given number of others, if there is one: so nobody takes a lease on
--- a node for nothing. It passes over withdrawals as ClaimRelay does.
+-- a node for nothing. It passes over payments as ClaimRelay does.
 SELECT (p.amount_msat + p.budget_msat)::bigint AS msat FROM relay_payment p
 WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node AND p.expires_at > @at::timestamptz)
-    AND p.amount_msat + p.budget_msat <= @sendable::bigint AND (p.not_before IS NULL OR p.not_before <= @at)
+    AND p.amount_msat + p.budget_msat <= @sendable::bigint AND (p.not_before IS NULL OR p.not_before <= @at OR p.not_before > @latest::timestamptz)
     AND (p.payer_id IS NULL OR (SELECT count(*) FROM (SELECT FROM relay_payment w
-        WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = @node AND w.changed_at > @since
+        WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = @node AND w.changed_at > @since AND w.changed_at <= @latest::timestamptz
         ORDER BY w.changed_at LIMIT @withdrawals::bigint) AS holding) < @withdrawals)
     AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
         AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
@@ -234,9 +235,10 @@ SELECT DISTINCT a.node FROM relay_attempt a JOIN relay_payment p ON p.id = a.pay
 WHERE p.id = $1 AND a.outcome = 'FAILED' AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at);
 
 -- name: Tries :one
--- The claims since the last requeue under which a payment may have been sent, the open one too.
+-- The claims since the last requeue under which a payment may have been sent, the open one too. Where its node was
+-- crowded it was not.
 SELECT count(*) FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
-WHERE p.id = @id AND (a.outcome IS NULL OR a.outcome = 'FAILED' OR (a.outcome = 'NOT_SENT' AND a.reason = @not_known::text))
+WHERE p.id = @id AND (a.outcome IS NULL OR (a.outcome = 'FAILED' AND a.reason IS DISTINCT FROM @crowded::text) OR (a.outcome = 'NOT_SENT' AND a.reason = @not_known::text))
     AND (p.requeued_at IS NULL OR a.ended_at IS NULL OR a.ended_at > p.requeued_at);
 
 -- name: BegunBeforeAccepted :one

@@ -238,23 +238,23 @@ func (q *Queries) BoundWithdrawals(ctx context.Context, arg BoundWithdrawalsPara
 const claimRelay = `-- name: ClaimRelay :one
 WITH holding AS (
     SELECT count(*) AS withdrawals FROM (SELECT FROM relay_payment w
-        WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = $1 AND w.changed_at > $4
-        ORDER BY w.changed_at LIMIT $5::bigint) AS few
+        WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = $1 AND w.changed_at > $4 AND w.changed_at <= $5::timestamptz
+        ORDER BY w.changed_at LIMIT $6::bigint) AS few
 ), oldest AS (
     SELECT p.id, p.node IS NOT NULL AS pinned, p.created_at FROM relay_payment p
-    WHERE $6::boolean AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1 AND p.expires_at > $2::timestamptz) AND p.amount_msat + p.budget_msat <= $7::bigint
-        AND (p.not_before IS NULL OR p.not_before <= $2::timestamptz)
-        AND CASE WHEN p.payer_id IS NULL THEN $8::boolean ELSE (SELECT withdrawals FROM holding) < $5 END
+    WHERE $7::boolean AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1 AND p.expires_at > $2::timestamptz) AND p.amount_msat + p.budget_msat <= $8::bigint
+        AND (p.not_before IS NULL OR p.not_before <= $2::timestamptz OR p.not_before > $5::timestamptz)
+        AND CASE WHEN p.payer_id IS NULL THEN $9::boolean ELSE (SELECT withdrawals FROM holding) < $6 END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
             AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
     ORDER BY p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ), waited AS (
-    SELECT id, pinned FROM oldest WHERE created_at <= $9::timestamptz
+    SELECT id, pinned FROM oldest WHERE created_at <= $10::timestamptz
 ), soonest AS (
     SELECT p.id, p.node IS NOT NULL AS pinned FROM relay_payment p
-    WHERE NOT EXISTS (SELECT FROM waited) AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1 AND p.expires_at > $2) AND p.amount_msat + p.budget_msat <= $7
-        AND (p.not_before IS NULL OR p.not_before <= $2)
-        AND CASE WHEN p.payer_id IS NULL THEN $8 ELSE (SELECT withdrawals FROM holding) < $5 END
+    WHERE NOT EXISTS (SELECT FROM waited) AND p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1 AND p.expires_at > $2) AND p.amount_msat + p.budget_msat <= $8
+        AND (p.not_before IS NULL OR p.not_before <= $2 OR p.not_before > $5)
+        AND CASE WHEN p.payer_id IS NULL THEN $9 ELSE (SELECT withdrawals FROM holding) < $6 END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
             AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
     ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
@@ -262,7 +262,7 @@ WITH holding AS (
     SELECT id, pinned FROM waited UNION ALL SELECT id, pinned FROM soonest
 ), attempt AS (
     INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
-    SELECT next.id, $1, $10, $11, $2, $12 FROM next RETURNING relay_attempt.id
+    SELECT next.id, $1, $11, $12, $2, $13 FROM next RETURNING relay_attempt.id
 )
 UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $2
 FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
@@ -279,6 +279,7 @@ type ClaimRelayParams struct {
 	ClaimedAt    time.Time
 	Names        []string
 	Since        time.Time
+	Latest       time.Time
 	Withdrawals  int64
 	ByAge        bool
 	Sendable     int64
@@ -308,7 +309,8 @@ type ClaimRelayRow struct {
 // planned while many wait, would read all attempts that there ever were. A withdrawal is claimed only while fewer than
 // so many hold a place at the node: those claimed there after the given moment that are not paid, given up or put back.
 // They are counted once, and only if the scan meets a withdrawal; without their order, a plan made while there are few
-// would read all that hang.
+// would read all that hang. Neither a pause nor such a claim counts that only a clock that was ahead can have written
+// down: as later than @latest.
 // With a forward comes what was agreed on with its payer, and the keys that our nodes are known by.
 func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRelayRow, error) {
 	row := q.db.QueryRow(ctx, claimRelay,
@@ -316,6 +318,7 @@ func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRe
 		arg.ClaimedAt,
 		arg.Names,
 		arg.Since,
+		arg.Latest,
 		arg.Withdrawals,
 		arg.ByAge,
 		arg.Sendable,
@@ -817,31 +820,33 @@ func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, 
 const nextClaimable = `-- name: NextClaimable :one
 SELECT (p.amount_msat + p.budget_msat)::bigint AS msat FROM relay_payment p
 WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1 AND p.expires_at > $2::timestamptz)
-    AND p.amount_msat + p.budget_msat <= $3::bigint AND (p.not_before IS NULL OR p.not_before <= $2)
+    AND p.amount_msat + p.budget_msat <= $3::bigint AND (p.not_before IS NULL OR p.not_before <= $2 OR p.not_before > $4::timestamptz)
     AND (p.payer_id IS NULL OR (SELECT count(*) FROM (SELECT FROM relay_payment w
-        WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = $1 AND w.changed_at > $4
-        ORDER BY w.changed_at LIMIT $5::bigint) AS holding) < $5)
+        WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = $1 AND w.changed_at > $5 AND w.changed_at <= $4::timestamptz
+        ORDER BY w.changed_at LIMIT $6::bigint) AS holding) < $6)
     AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
         AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
-ORDER BY p.expires_at, p.id LIMIT 1 OFFSET $6::int
+ORDER BY p.expires_at, p.id LIMIT 1 OFFSET $7::int
 `
 
 type NextClaimableParams struct {
 	Node        *string
 	At          time.Time
 	Sendable    int64
+	Latest      time.Time
 	Since       time.Time
 	Withdrawals int64
 	Others      int32
 }
 
 // The cost of the next payment to claim, behind the given number of others, if there is one: so nobody takes a lease on
-// a node for nothing. It passes over withdrawals as ClaimRelay does.
+// a node for nothing. It passes over payments as ClaimRelay does.
 func (q *Queries) NextClaimable(ctx context.Context, arg NextClaimableParams) (int64, error) {
 	row := q.db.QueryRow(ctx, nextClaimable,
 		arg.Node,
 		arg.At,
 		arg.Sendable,
+		arg.Latest,
 		arg.Since,
 		arg.Withdrawals,
 		arg.Others,
@@ -1181,18 +1186,20 @@ func (q *Queries) SeeAttemptLate(ctx context.Context, id int64) error {
 
 const tries = `-- name: Tries :one
 SELECT count(*) FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
-WHERE p.id = $1 AND (a.outcome IS NULL OR a.outcome = 'FAILED' OR (a.outcome = 'NOT_SENT' AND a.reason = $2::text))
+WHERE p.id = $1 AND (a.outcome IS NULL OR (a.outcome = 'FAILED' AND a.reason IS DISTINCT FROM $2::text) OR (a.outcome = 'NOT_SENT' AND a.reason = $3::text))
     AND (p.requeued_at IS NULL OR a.ended_at IS NULL OR a.ended_at > p.requeued_at)
 `
 
 type TriesParams struct {
 	ID       int64
+	Crowded  string
 	NotKnown string
 }
 
-// The claims since the last requeue under which a payment may have been sent, the open one too.
+// The claims since the last requeue under which a payment may have been sent, the open one too. Where its node was
+// crowded it was not.
 func (q *Queries) Tries(ctx context.Context, arg TriesParams) (int64, error) {
-	row := q.db.QueryRow(ctx, tries, arg.ID, arg.NotKnown)
+	row := q.db.QueryRow(ctx, tries, arg.ID, arg.Crowded, arg.NotKnown)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
