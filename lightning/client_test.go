@@ -337,7 +337,8 @@ func TestASilentNodeHoldsUpOneCaller(t *testing.T) {
 	defer release()
 	hang := func() <-chan struct{} {
 		entered := make(chan struct{})
-		node.Before(simnode.MethodLookup, func(paidaction.Hash) { close(entered); <-released })
+		enter := sync.OnceFunc(func() { close(entered) })
+		node.Before(simnode.MethodLookup, func(paidaction.Hash) { enter(); <-released })
 		return entered
 	}
 	refused := func() bool { // at once, 20 callers while one asks
@@ -359,8 +360,10 @@ func TestASilentNodeHoldsUpOneCaller(t *testing.T) {
 		}
 		return all && took <= cfg.CallTimeout
 	}
-	if !refused() && !refused() && !refused() { // on a busy machine the one may be done before them
-		t.Error("20 callers were held up, or asked too")
+	for try := 1; !refused(); try++ { // on a busy machine the one may be done before them
+		if try == 3 {
+			t.Fatal("20 callers were held up, or asked too")
+		}
 	}
 	release()
 	if err := look(); !errors.Is(err, paidaction.ErrInvoiceNotFound) {
@@ -425,8 +428,10 @@ func TestANodeSilentOfPaymentsHoldsUpOneCaller(t *testing.T) {
 		}
 		return soon.Err() == nil
 	}
-	if !refused(follow) && !refused(after) && !refused(after) { // a busy machine may hold them up, too
-		t.Error("20 callers were held up")
+	for try, one := 1, follow; !refused(one); try, one = try+1, after { // a busy machine may hold them up, too
+		if try == 3 {
+			t.Fatal("20 callers were held up")
+		}
 	}
 	ask(after)
 	speak()
