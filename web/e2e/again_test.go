@@ -98,7 +98,8 @@ const slowAnswer = `{
 	}
 }`
 
-// closedWhileAsking closes the dialog, and then goes back to the page before, while the payment goes on: it waits at the bottom of the page.
+// closedWhileAsking closes the dialog, and then goes back to the page before, while the payment goes on: it waits at the
+// bottom of the page. One that is opened again at once stays open.
 func closedWhileAsking(t *testing.T, w *world) {
 	v := w.visitor(t)
 	v.inject(slowAnswer)
@@ -120,7 +121,20 @@ func closedWhileAsking(t *testing.T, w *world) {
 	if v.invoice() != bolt11 {
 		t.Error("another invoice is shown")
 	}
+	v.await(openedAgain)
+	v.await("window.told")
+	if v.invoice() != bolt11 {
+		t.Error("another invoice is shown than before it was closed")
+	}
 }
+
+// openedAgain closes the dialog, and opens it again before the browser tells the page that it was closed.
+const openedAgain = `(() => {
+	document.querySelector('dialog').addEventListener('close', () => setTimeout(() => (window.told = true), 100))
+	button('Close').click()
+	queueMicrotask(() => [...document.querySelectorAll('button')].find((e) => called(e) === 'Pay 70 sats').click())
+	return true
+})()`
 
 // wayOut follows the link that a refused request offers, if there is one that helps: credits would not, since they cannot be withdrawn.
 func wayOut(t *testing.T, w *world) {

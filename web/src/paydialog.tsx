@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Countdown } from './countdown'
 import { sats } from './format'
 import { hide, shown, type Action, type Payment } from './payments'
@@ -38,7 +38,7 @@ const demoWallet = document.querySelector<HTMLMetaElement>('meta[name=demo-walle
 export function PayDialog() {
   const payment = shown.use()
   const dialog = useRef<HTMLDialogElement>(null)
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (payment && !dialog.current!.open) dialog.current!.showModal()
     if (!payment && dialog.current!.open) dialog.current!.close()
   }, [payment])
@@ -48,8 +48,10 @@ export function PayDialog() {
     addEventListener('popstate', away)
     return () => removeEventListener('popstate', away)
   }, [])
+  // The browser tells of it later that the dialog was closed: by then it may have been opened again, and stays open.
+  const closed = () => payment && !dialog.current!.open && hide(payment)
   return (
-    <dialog ref={dialog} class="pay" aria-labelledby="pay-title" onClose={() => payment && hide(payment)}>
+    <dialog ref={dialog} class="pay" aria-labelledby="pay-title" onClose={closed}>
       {payment && <Content payment={payment} key={payment} />}
     </dialog>
   )
