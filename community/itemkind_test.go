@@ -45,7 +45,7 @@ func TestPriceOfEachKind(t *testing.T) {
 // Writing more never costs less, whatever the settings, and nothing costs less than nothing.
 func TestPriceRisesWithSpam(t *testing.T) {
 	t.Parallel()
-	often(t, func(t *rapid.T) {
+	rapid.Check(t, func(t *rapid.T) {
 		base := paidaction.Msat(rapid.Int64Range(1, int64(paidaction.MaxMsat)).Draw(t, "base"))
 		spam := rapid.Int64Range(0, 30).Draw(t, "spam")
 		less, errLess := community.Escalate(base, spam)

@@ -538,7 +538,7 @@ func TestAPoolWithoutVotesInItsAssetStaysForTheNextDay(t *testing.T) {
 // Of any pool and any weights: exact, never negative, and never less for one who weighs more.
 func TestSharesOfRewards(t *testing.T) {
 	t.Parallel()
-	often(t, func(t *rapid.T) {
+	rapid.Check(t, func(t *rapid.T) {
 		pool := rapid.Int64Range(0, 1<<63-1).Draw(t, "pool")
 		weights := rapid.SliceOfN(rapid.OneOf(rapid.Int64Range(0, 5), rapid.Int64Range(0, 1<<63-1)), 0, 100).Draw(t, "weights")
 		shares := community.RewardShares(pool, weights)

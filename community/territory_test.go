@@ -41,7 +41,7 @@ func TestPeriodsAreOfTheCalendar(t *testing.T) {
 			t.Errorf("%s from %s ends %v, want %v", c.billing, c.start, end, c.end)
 		}
 	}
-	often(t, func(t *rapid.T) {
+	rapid.Check(t, func(t *rapid.T) {
 		zone := time.FixedZone("somewhere", rapid.IntRange(-12*3600, 14*3600).Draw(t, "zone"))
 		start := time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "start"), 0).UTC()
 		end, months := start, 0
@@ -108,7 +108,7 @@ func TestPeriodsDoNotDrift(t *testing.T) {
 // spec 05.8: whatever the settings, no change has a negative price, and one that is shorter has none.
 func TestNoChangeOfATerritoryHasANegativePrice(t *testing.T) {
 	t.Parallel()
-	often(t, func(t *rapid.T) {
+	rapid.Check(t, func(t *rapid.T) {
 		price := func(name string) paidaction.Msat {
 			return paidaction.Msat(rapid.Int64Range(1, int64(paidaction.MaxMsat)).Draw(t, name))
 		}

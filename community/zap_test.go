@@ -2,7 +2,6 @@ package community_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math"
 	"sync"
@@ -21,18 +20,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-func TestMain(m *testing.M) {
-	_ = flag.Set("rapid.checks", "20") // unless the command line says otherwise: most checks pay and vote in a database
-	pgtest.Main(m)
-}
-
-// often is for what needs next to no time.
-func often(t *testing.T, check func(*rapid.T)) {
-	t.Helper()
-	for range 5 {
-		rapid.Check(t, check)
-	}
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const sat = 1000 // msat
 
@@ -250,7 +238,7 @@ func weight(total, trustMicros int64) int64 {
 func TestVoteMicros(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
-	often(t, func(t *rapid.T) {
+	rapid.Check(t, func(t *rapid.T) {
 		trust := rapid.Int64Range(0, 10_000_000).Draw(t, "trust")
 		total := rapid.Int64Range(0, 2_100_000_000_000_000*sat).Draw(t, "total")
 		// The last bit of a logarithm is the library's own.
@@ -323,7 +311,7 @@ func TestZapsCountTogetherAsOneAfterTheOther(t *testing.T) {
 
 func TestPercentNeverExceedsTheWhole(t *testing.T) {
 	t.Parallel()
-	often(t, func(t *rapid.T) {
+	rapid.Check(t, func(t *rapid.T) {
 		whole := paidaction.Msat(rapid.Int64Range(0, int64(paidaction.MaxMsat)).Draw(t, "whole"))
 		pct := rapid.IntRange(0, 100).Draw(t, "pct")
 		part, rest := whole.Percent(pct), whole.Percent(100-pct)
