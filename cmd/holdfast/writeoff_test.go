@@ -88,16 +88,23 @@ func TestWriteOff(t *testing.T) {
 	}
 }
 
+// held is a donation whose payment its node holds.
+func held(w *enginetest.World) *paidaction.PaidAction {
+	w.Helper()
+	pa := w.Pay(w.User("payer", 0, 0), community.KindDonate, community.DonateArgs{Sats: 10}, paidaction.Pessimistic)
+	if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+		w.Fatal(err)
+	}
+	w.Advance(pa.ID)
+	w.WantState(pa.ID, paidaction.Held)
+	return pa
+}
+
 // What was done for a payment that a lost node held counts, and its operator finds the reason again.
 func TestWriteOffOfWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
-	pa := w.Pay(w.User("payer", 0, 0), community.KindDonate, community.DonateArgs{Sats: 10}, paidaction.Pessimistic)
-	if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
-		t.Fatal(err)
-	}
-	w.Advance(pa.ID)
-	w.WantState(pa.ID, paidaction.Held)
+	pa := held(w)
 	_, nodes := newNode(t)
 	env, id := settings(w.Pool, nodes), number(pa.ID)
 	code, out, said := command(t, env, "actions", "write-off", id, "--reason", "the disk is gone", "--replaced", "sim", "--yes")
@@ -132,11 +139,7 @@ func TestANodeThatDoesNotSendIsKnown(t *testing.T) {
 func TestANodeThatDoesNotSayWhoItIsProvesNothing(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
-	pa := w.Pay(w.User("payer", 0, 0), community.KindDonate, community.DonateArgs{Sats: 10}, paidaction.Pessimistic)
-	if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
-		t.Fatal(err)
-	}
-	w.Advance(pa.ID)
+	pa := held(w)
 	node, nodes := newNode(t)
 	for says, unsaid := range map[string]func(){
 		"the macaroon does not allow this": func() { node.Deny("/lnrpc.Lightning/GetInfo") },

@@ -25,7 +25,7 @@ func TestRecoveryIsMeasured(t *testing.T) {
 	if o.Programs, err = devnet.Programs(t.Context(), t.Output()); err != nil {
 		t.Fatal(err)
 	}
-	recovery, err := Recover(t.Context(), o, Restarts{Actions: 300, Open: []int{30}, Most: 150, LND: 60})
+	recovery, err := Recover(t.Context(), o, Restarts{Actions: 300, Open: []int{30, 100}, Most: 150, LND: 60})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestRecoveryIsMeasured(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	if !slices.Equal(sizes, strings.Fields("fake30 fake150 fake30 LND60")) || strings.Count(recovery.markdown(time.Now()), "\n| ") != 5 ||
+	if !slices.Equal(sizes, strings.Fields("fake30 fake100 fake150 fake30 fake100 LND60")) || strings.Count(recovery.markdown(time.Now()), "\n| ") != 7 ||
 		!strings.Contains(recovery.Table(), "150") {
 		t.Errorf("%+v", recovery)
 	}
