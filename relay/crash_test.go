@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -115,7 +116,7 @@ func TestTheDatabaseIsLost(t *testing.T) {
 			pa := b.zap()
 			b.pay(pa)
 			done := make(chan struct{})
-			m.on(b.Node, func() { b.cut(); close(done) })
+			m.on(b.Node, func() { pgtest.Cut(b, b.Pool); close(done) })
 			b.Run(b.Relay)
 			<-done
 			b.rest()
@@ -131,14 +132,6 @@ func (b *bundle) rest() {
 	for _, c := range b.Pool.AcquireAllIdle(b.Ctx) {
 		_ = c.Ping(b.Ctx)
 		c.Release()
-	}
-}
-
-// cut ends all connections but the one it asks on. A vacuum of the server's own may be under way, and is none.
-func (b *bundle) cut() {
-	_, err := b.Pool.Exec(b.Ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`)
-	if err != nil {
-		b.Error(err)
 	}
 }
 

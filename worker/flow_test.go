@@ -425,7 +425,7 @@ func TestDatabaseConnectionsCut(t *testing.T) {
 			return err == nil
 		})
 		w.count(`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-			WHERE datname = current_database() AND application_name <> 'observer'`)
+			WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> 'observer'`)
 		w.pay(pa)
 		w.awaitState(pa.ID, paidaction.Paid)
 		w.wantOnce(pa.ID)

@@ -119,9 +119,7 @@ func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "ALTER DATABASE "+name+" SET default_transaction_read_only = on"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Cut(t, pool)
 	s.wantReady(map[string]string{"database": "It takes no writes", "migrations": ""})
 	if _, err := pool.Exec(t.Context(), "ALTER DATABASE "+name+" RESET default_transaction_read_only"); err != nil {
 		t.Fatal(err)
@@ -137,12 +135,10 @@ func TestADatabaseThatForgetsIsNotReady(t *testing.T) {
 	name := pgx.Identifier{pool.Config().ConnConfig.Database}.Sanitize()
 	set := func(mode string) {
 		t.Helper()
-		for _, sql := range []string{"ALTER DATABASE " + name + " SET synchronous_commit = " + mode,
-			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"} {
-			if _, err := pool.Exec(t.Context(), sql); err != nil {
-				t.Fatal(err)
-			}
+		if _, err := pool.Exec(t.Context(), "ALTER DATABASE "+name+" SET synchronous_commit = "+mode); err != nil {
+			t.Fatal(err)
 		}
+		pgtest.Cut(t, pool)
 	}
 	set("on")
 	s := serve(t, settings(pool, "HOLDFAST_ROLES=api", "HOLDFAST_DEVELOPMENT=0", "HOLDFAST_SECRET="+strings.Repeat("ab", 32)))

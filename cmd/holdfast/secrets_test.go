@@ -162,9 +162,7 @@ func TestSecretsAreNeverSaid(t *testing.T) {
 	ask(key, `{ wallets { id } }`, nil)
 	ask("", post, map[string]any{"t": "without a table"})
 	ask("", `query($i: ID!, $s: String) { paidAction(id: $i, secret: $s) { state } }`, map[string]any{"i": paid, "s": secret})
-	if _, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Cut(t, pool)
 	ask("", post, map[string]any{"t": "without a connection"})
 	s.stop()
 
