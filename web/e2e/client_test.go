@@ -25,6 +25,7 @@ func TestClient(t *testing.T) {
 		{"a zap is seen by its payer alone until it is paid, then by all", optimisticZap},
 		{"what was not paid is tried again", failedAndRetried},
 		{"a price that has risen is asked about before it is paid", dearer},
+		{"who gets a share of a zap is shown to who gives it", sharedZaps},
 		{"a zap goes straight to its receiver's wallet", zapToWallet},
 		{"where a receiver could not be paid the next attempt is shown", nextAttempt},
 		{"credits are bought, and zap with one tap", credits},
@@ -174,6 +175,17 @@ func optimisticZap(t *testing.T, w *world) {
 	w.pay(t, bolt11)
 	payer.await("!zapped(" + item + ", 'pending') && zapped(" + item + ", 'total') === '10'")
 	other.await("zapped(" + item + ", 'total') === '10'") // live
+}
+
+func sharedZaps(t *testing.T, w *world) {
+	var partner struct {
+		Me struct{ User struct{ ID string } }
+	}
+	w.ask(t, w.signUp(t, "partner"), `{ me { user { id } } }`, &partner)
+	item := w.give(t, w.signUp(t, "generous"), `createPost(title: "Written by two", forwards: [{user: "`+partner.Me.User.ID+`", pct: 30}], paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	v.open("/items/" + item)
+	v.sees("Of what its author gets for a zap, 30% goes to partner.")
 }
 
 func failedAndRetried(t *testing.T, w *world) {

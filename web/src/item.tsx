@@ -13,7 +13,7 @@ type Node = { item: Comment | null; depth: number; more: boolean }
 type Branch = Node & { below: Branch[] }
 
 const threadFragment = `fragment Thread on Item { thread(after: $after) { nodes { item { ...Comment } depth more } next } } ${commentFragment}`
-const itemQuery = `query ($id: ID!, $after: ID) { item(id: $id) { ...Item uploads { url contentType } payment { ...Action } ...Thread } }
+const itemQuery = `query ($id: ID!, $after: ID) { item(id: $id) { ...Item uploads { url contentType } forwards { pct user { name } } payment { ...Action } ...Thread } }
   ${itemFragment} ${threadFragment} ${actionFragment}`
 const moreQuery = `query ($id: ID!, $after: ID) { item(id: $id) { ...Thread } } ${threadFragment}`
 
@@ -21,7 +21,8 @@ const moreQuery = `query ($id: ID!, $after: ID) { item(id: $id) { ...Thread } } 
 const lookEvery = 4000
 
 type Thread = { thread: { nodes: Node[]; next: string | null } }
-type Whole = Item & Thread & { payment: Action | null; uploads: { url: string; contentType: string }[] }
+type Whole = Item & Thread & { payment: Action | null; uploads: { url: string; contentType: string }[]; forwards: Forward[] }
+type Forward = { pct: number; user: { name: string } }
 type Found = { item: Whole | null }
 
 // further adds the following pages to the first page of a thread. All of them are asked for each time: so they fit
@@ -58,6 +59,7 @@ export function ItemPage({ id }: { id: string }) {
       <Text of={item.body} />
       {item.uploads.map((u) => u.contentType.startsWith('image/') ? <img class="upload" src={u.url} alt="" loading="lazy" /> : <p><a href={u.url}>Video</a></p>)}
       {item.poll && <Votes of={item.poll} />}
+      {item.forwards.length > 0 && <Forwards of={item.forwards} />}
       {item.state === 'PAID' && <MoreZap item={item} />}
       <section aria-labelledby="comments">
         <h2 id="comments">{count(item.commentCount, 'comment')}</h2>
@@ -101,6 +103,15 @@ function Answer({ branch: { item, more, below } }: { branch: Branch }) {
       {answering && <CommentForm parent={item.id} focus done={() => setAnswering(false)} />}
       <Branches of={below} />
     </li>
+  )
+}
+
+// Forwards says who gets a share of what one is about to zap.
+function Forwards({ of }: { of: Forward[] }) {
+  return (
+    <p class="muted">
+      Of what its author gets for a zap, {of.map(({ pct, user }, i) => <>{i > 0 && ', '}{pct}% goes to <Link to={`/u/${user.name}`}>{user.name}</Link></>)}.
+    </p>
   )
 }
 
