@@ -99,12 +99,15 @@ func patience(bound time.Duration, parameter string) time.Duration {
 
 // warnUnbounded warns if a transaction would keep its locks when its process stands still.
 func warnUnbounded(ctx context.Context, e *environment, pool *pgxpool.Pool) {
-	var stall string
-	err := pool.QueryRow(ctx, "SHOW idle_in_transaction_session_timeout").Scan(&stall)
-	if err == nil && stall != "0" || e.config.Bounds.Stall == 0 {
+	if e.config.Bounds.Stall == 0 {
 		return
 	}
-	e.log.WarnContext(ctx, "the pooler takes no parameters, so a process that stands still inside a transaction keeps its locks: set idle_in_transaction_session_timeout, lock_timeout and statement_timeout for the role with ALTER ROLE", "error", err)
+	var stall string
+	if err := pool.QueryRow(ctx, "SHOW idle_in_transaction_session_timeout").Scan(&stall); err != nil {
+		e.log.WarnContext(ctx, "it is not known whether a process that stands still inside a transaction keeps its locks", "error", err)
+	} else if stall == "0" {
+		e.log.WarnContext(ctx, "the pooler takes no parameters, so a process that stands still inside a transaction keeps its locks: set idle_in_transaction_session_timeout, lock_timeout and statement_timeout for the role with ALTER ROLE")
+	}
 }
 
 // errSchema marks a schema that is not the one that this program was made for. The text that follows it contains no
@@ -161,8 +164,10 @@ func forgetful(synchronousCommit string) string {
 func warnVolatile(ctx context.Context, e *environment, pool *pgxpool.Pool) {
 	for _, setting := range []string{"fsync", "full_page_writes"} {
 		var mode string
-		if err := pool.QueryRow(ctx, "SELECT current_setting($1)", setting).Scan(&mode); err != nil || mode == "off" {
-			e.log.WarnContext(ctx, "if its machine fails, the database can be lost with all payments: turn this on", "setting", setting, "error", err)
+		if err := pool.QueryRow(ctx, "SELECT current_setting($1)", setting).Scan(&mode); err != nil {
+			e.log.WarnContext(ctx, "it is not known whether the database survives if its machine fails", "setting", setting, "error", err)
+		} else if mode == "off" {
+			e.log.WarnContext(ctx, "if its machine fails, the database can be lost with all payments: turn this on", "setting", setting)
 		}
 	}
 }
