@@ -165,7 +165,7 @@ func (r *run) rounds(ctx context.Context, round func(context.Context) error) (c 
 		}
 	}
 	c = conditions{Rounds: r.Rounds, Seconds: r.Takes.Seconds(), Noise: noise(r.measured.calibrations)}
-	if c.Noisy = c.Noise > quiet; c.Noisy && !r.Noisy {
+	if c.Noisy = !c.Noise.within(quiet); c.Noisy && !r.Noisy {
 		return c, noisy(c.Noise)
 	}
 	c.Machine, err = r.database.machine(ctx)

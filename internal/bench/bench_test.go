@@ -127,11 +127,22 @@ func TestFigures(t *testing.T) {
 
 func TestNoiseIsTheSlowestOverTheFastest(t *testing.T) {
 	t.Parallel()
-	if n := noise([]float64{20, 25, 30}); n != 1.5 {
-		t.Errorf("noise %v", n)
+	for _, c := range []struct {
+		paces []pace
+		noise pace
+		quiet bool
+	}{
+		{nil, pace{1, 1}, true},
+		{[]pace{{25, 5}, {20, 5}, {24, 10}}, pace{1.25, 2}, true},
+		{[]pace{{25, 5}, {20, 5}, {30, 5}}, pace{1.5, 1}, false},
+		{[]pace{{20, 10}, {20, 4}, {20, 8}}, pace{1, 2.5}, false},
+	} {
+		if n := noise(c.paces); n != c.noise || n.within(quiet) != c.quiet {
+			t.Errorf("%v: noise %v", c.paces, n)
+		}
 	}
-	if n := calibrate(); n <= 0 {
-		t.Errorf("the calibration took %v ms", n)
+	if p, err := calibrate(); err != nil || p.Calculation <= 0 || p.Changes <= 0 {
+		t.Errorf("the calibration took %+v ms: %v", p, err)
 	}
 }
 

@@ -2,91 +2,214 @@ package bench
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"runtime"
-	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const (
-	// calibrationRuns is how often the calibration is run before each measurement; the median counts.
+	// calibrationRuns is how often each piece of work is done for a calibration; the median counts.
 	calibrationRuns = 5
-	// calibrationWork is how many blocks of 64 KiB each core hashes, about 20 ms' worth.
-	calibrationWork = 100
-	// quiet is the greatest ratio of the slowest to the fastest calibration of a run with which its figures are
-	// reliable.
-	quiet = 1.25
-	// calm is how much longer than the fastest a calibration may take before a measurement. It is less than quiet,
-	// because an even faster one may come.
-	calm = 1.15
-	// first is how often a run calibrates at the start, to learn how fast the machine is.
+	// calibrationWork is how many blocks of 64 KiB each processor hashes, about 20 ms' worth.
+	calibrationWork = 500
+	// calibrationChanges is how often the other process is asked, about 40 ms' worth.
+	calibrationChanges = 2000
+	// first is how often a run calibrates before it measures anything, to learn how fast the machine is.
 	first = 20
 	// patience is how long a run waits in all for the machine to become quiet: even the last measurement leaves
 	// PostgreSQL some work.
 	patience = 10 * time.Minute
 )
 
-// calibrate does the same work on every core at once, and returns how long it took, in milliseconds. It takes longer
-// where the machine has other work, or runs slower.
-func calibrate() float64 {
-	var took []time.Duration
-	for range calibrationRuns {
-		begun := time.Now()
-		var cores sync.WaitGroup
-		for range runtime.GOMAXPROCS(0) {
-			cores.Go(func() {
-				var block [64 << 10]byte
-				for range calibrationWork {
-					sum := sha256.Sum256(block[:])
-					copy(block[:], sum[:])
-				}
-			})
-		}
-		cores.Wait()
-		took = append(took, time.Since(begun))
-	}
-	slices.Sort(took)
-	return float64(took[len(took)/2].Microseconds()) / 1000
+// pace is how long the machine takes for two pieces of work, in milliseconds, or how many times as long it takes for them
+// at one time as at another. Both take longer where it has other work, or runs slower. But it can calculate as fast as
+// ever while it changes between processes, as each payment does many times, at half the speed.
+type pace struct {
+	Calculation float64 `json:"calculation"`
+	Changes     float64 `json:"changes"`
 }
 
-// noise is the ratio of the slowest to the fastest calibration of a run.
-func noise(calibrations []float64) float64 {
-	if len(calibrations) == 0 {
-		return 1
+var (
+	// quiet is how much the calibrations beside the measurements of a run may differ for its figures to be reliable.
+	// Between changes of processes lies what the host does, which no virtual machine is ever quite free from.
+	quiet = pace{1.25, 2}
+	// calm is how much longer than the fastest a calibration may take before a measurement. It is less than quiet,
+	// because an even faster one may come.
+	calm = pace{1.15, 1.5}
+)
+
+// over is how many times as long as q it is.
+func (p pace) over(q pace) pace {
+	return pace{p.Calculation / q.Calculation, p.Changes / q.Changes}
+}
+
+func (p pace) within(bound pace) bool {
+	return p.Calculation <= bound.Calculation && p.Changes <= bound.Changes
+}
+
+func (p pace) String() string {
+	return fmt.Sprintf("the same calculation took up to %.2f times as long at one time as at another, changes between processes %.2f times",
+		p.Calculation, p.Changes)
+}
+
+// extremes are the shortest and the longest times of each piece of work.
+func extremes(calibrations []pace) (shortest, longest pace) {
+	for i, p := range calibrations {
+		if i == 0 {
+			shortest, longest = p, p
+		}
+		shortest = pace{min(p.Calculation, shortest.Calculation), min(p.Changes, shortest.Changes)}
+		longest = pace{max(p.Calculation, longest.Calculation), max(p.Changes, longest.Changes)}
 	}
-	return slices.Max(calibrations) / slices.Min(calibrations)
+	return shortest, longest
+}
+
+// noise is how much the calibrations of a run differ.
+func noise(calibrations []pace) pace {
+	if len(calibrations) == 0 {
+		return pace{1, 1}
+	}
+	shortest, longest := extremes(calibrations)
+	return longest.over(shortest)
 }
 
 // noisy is the error for unreliable figures.
-func noisy(n float64) error {
-	return fmt.Errorf("%w: the same work took up to %.2f times as long beside one measurement as beside another, and %.2f is the bound; "+
-		"try again when nothing else runs, or have the figures all the same with --noisy", ErrNoisy, n, quiet)
+func noisy(n pace) error {
+	return fmt.Errorf("%w: %s; the bounds are %.2f and %.2f; try again when nothing else runs, or have the figures all the same with --noisy",
+		ErrNoisy, n, quiet.Calculation, quiet.Changes)
 }
 
 // watch is what the calibrations of a run say about the machine.
 type watch struct {
-	calibrations []float64 // in milliseconds, the one before each measurement
-	fastest      float64   // of all
+	calibrations []pace // the one before each measurement
+	all          []pace
 	waited       time.Duration
 }
 
 // quietly measures once the machine is quiet, or once the run has used up its patience.
 func quietly[T any](w *watch, o Options, measure func() (T, error)) (T, error) {
 	begun := time.Now()
-	if w.fastest == 0 && !o.Noisy { // nothing is waited for then
-		w.fastest = calibrate()
-		for range first - 1 {
-			w.fastest = min(w.fastest, calibrate())
-		}
-	}
 	for {
-		took := calibrate()
-		w.fastest = min(w.fastest, took)
-		if o.Noisy || took <= calm*w.fastest || w.waited+time.Since(begun) > patience {
+		took, err := calibrate()
+		if err != nil {
+			var none T
+			return none, err
+		}
+		w.all = append(w.all, took)
+		fastest, _ := extremes(w.all)
+		still := len(w.all) > first && took.over(fastest).within(calm)
+		if still || o.Noisy || w.waited+time.Since(begun) > patience {
 			w.calibrations = append(w.calibrations, took)
 			w.waited += time.Since(begun)
 			return measure()
 		}
 	}
+}
+
+// calibrate does that work. Everything is bound to a processor: where Linux puts it is chance.
+func calibrate() (p pace, err error) {
+	cpus, err := allowed()
+	if err == nil {
+		p.Calculation, err = median(func() error { return calculate(cpus) })
+	}
+	if err == nil {
+		p.Changes, err = change(cpus[0], cpus[len(cpus)-1])
+	}
+	if err != nil {
+		return p, fmt.Errorf("calibrate: %w", err)
+	}
+	return p, nil
+}
+
+// median is how long the work takes, in milliseconds.
+func median(work func() error) (float64, error) {
+	var took figure
+	for range calibrationRuns {
+		begun := time.Now()
+		if err := work(); err != nil {
+			return 0, err
+		}
+		took = append(took, 1000*time.Since(begun).Seconds())
+	}
+	return took.median(), nil
+}
+
+// calculate keeps every processor busy.
+func calculate(cpus []int) error {
+	var all errgroup.Group
+	for _, cpu := range cpus {
+		all.Go(func() error {
+			return on(cpu, func() error {
+				var block [64 << 10]byte
+				for range calibrationWork {
+					sum := sha256.Sum256(block[:])
+					copy(block[:], sum[:])
+				}
+				return nil
+			})
+		})
+	}
+	return all.Wait()
+}
+
+// change is how long it takes to have a process on the other processor send back what it gets, in milliseconds.
+func change(here, there int) (took float64, err error) {
+	stdin, in, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	defer stdin.Close()
+	out, stdout, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer out.Close()
+	defer stdout.Close()
+	_, _ = in.Fd(), out.Fd() // from now on they block the thread, which does nothing else meanwhile
+
+	other := exec.Command("cat") // its input ends with this process
+	other.Stdin, other.Stdout = stdin, stdout
+	if err := other.Start(); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, in.Close(), other.Wait()) }()
+	if err := errors.Join(stdin.Close(), stdout.Close(), bind(other.Process.Pid, there)); err != nil {
+		return 0, err
+	}
+	err = on(here, func() error {
+		took, err = median(func() error {
+			var word [1]byte
+			for range calibrationChanges {
+				if _, err := in.Write(word[:]); err != nil {
+					return err
+				}
+				if _, err := out.Read(word[:]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return err
+	})
+	return took, err
+}
+
+// on does the work on one processor.
+func on(cpu int, work func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		err := bind(0, cpu)
+		if err == nil {
+			err = work()
+		}
+		done <- err
+	}()
+	return <-done
 }

@@ -83,7 +83,7 @@ func (r *FlowReport) Table() string {
 // slowest flow, and in addition the figures of each flow.
 func (r *FlowReport) MarshalJSON() ([]byte, error) {
 	n := noise(r.calibrations)
-	line := map[string]any{"rounds": r.Rounds, "seconds": r.Seconds, "noise": n, "noisy": n > quiet, "lnd": r.LND}
+	line := map[string]any{"rounds": r.Rounds, "seconds": r.Seconds, "noise": n, "noisy": !n.within(quiet), "lnd": r.LND}
 	var slowest50, slowest99 float64
 	for _, f := range r.Flows {
 		line[f.name+"_per_s"] = f.PerSecond.median()

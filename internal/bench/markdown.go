@@ -81,11 +81,10 @@ func (r *Report) markdown(now time.Time) string {
 }
 
 // markdown says when and on what the figures were taken, after a warning if they are unreliable.
-func (m machine) markdown(now time.Time, noise float64) string {
+func (m machine) markdown(now time.Time, noise pace) string {
 	warning := ""
-	if noise > quiet {
-		warning = fmt.Sprintf("**The machine was noisy (the same work took up to %.2f times as long): these figures are not to be relied on.**\n\n", noise)
+	if !noise.within(quiet) {
+		warning = "**The machine was noisy: these figures are not to be relied on.**\n\n"
 	}
-	return warning + fmt.Sprintf("%s. %d cores (%s), %.0f GB of memory, %s, %s, PostgreSQL %s. The same work took at most %.2f times as long beside one "+
-		"measurement as beside another. ", now.UTC().Format(time.DateOnly), m.Cores, m.CPU, m.MemoryGB, m.System, m.Go, m.Postgres, noise)
+	return warning + fmt.Sprintf("%s. %d cores (%s), %.0f GB of memory, %s, %s, PostgreSQL %s. Beside the measurements %s. ", now.UTC().Format(time.DateOnly), m.Cores, m.CPU, m.MemoryGB, m.System, m.Go, m.Postgres, noise)
 }

@@ -24,7 +24,7 @@ type Recovery struct {
 	Machine machine     `json:"-"`
 	Rounds  int         `json:"rounds"`
 	Rows    []Recovered `json:"rows"`
-	Noise   float64     `json:"noise"`
+	Noise   pace        `json:"noise"`
 	// Worst is by how much the pages read for each open invoice grow with a history.
 	Worst float64 `json:"worst"`
 }
@@ -126,7 +126,7 @@ func (r *Recovery) judge(anyNoise bool) (err error) {
 	if r.Worst > growthBound {
 		err = errors.Join(err, fmt.Errorf("%w: reading an open invoice by %.0f %%", ErrGrows, 100*r.Worst))
 	}
-	if r.Noise > quiet && !anyNoise {
+	if !r.Noise.within(quiet) && !anyNoise {
 		err = errors.Join(err, noisy(r.Noise))
 	}
 	return err

@@ -19,7 +19,7 @@ type conditions struct {
 	Machine machine
 	Rounds  int
 	Seconds float64 // duration of one measurement
-	Noise   float64 // ratio of the slowest calibration to the fastest
+	Noise   pace    // how much the calibrations differ
 	Noisy   bool    // the noise makes the figures unreliable
 }
 
