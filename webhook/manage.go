@@ -137,7 +137,7 @@ func (w *Webhooks) Enable(ctx context.Context, owner Owner, id int64, enabled bo
 // Remove deletes a webhook with its secret, its messages and its log. NOT_FOUND if it is not the owner's.
 //
 // There may be millions of messages. While one statement deletes a webhook, everybody who writes a message for it
-// waits: every payment, if it is the operator's. So nothing more is written for it from now on, and its messages are
+// waits: every payment, if it is the operator's. So no step that begins from now on writes to it, and its messages are
 // deleted a page at a time before the webhook itself. If that is interrupted, the webhook is left disabled, and can be
 // removed again.
 func (w *Webhooks) Remove(ctx context.Context, owner Owner, id int64) error {

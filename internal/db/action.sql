@@ -49,6 +49,7 @@ WITH begun AS (
     FROM begun, history, webhook w
     WHERE (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
         AND (w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events))
+    FOR KEY SHARE OF w
 )
 SELECT must_begin(count(*)) FROM begun;
 
@@ -70,7 +71,8 @@ WITH begun AS (
 INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
 SELECT w.id, history.id, begun.id, webhook_type(begun.flow::text, begun.state::text), @at::timestamptz
 FROM begun JOIN history ON history.action_id = begun.id JOIN webhook w ON (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
-WHERE w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events);
+WHERE w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events)
+FOR KEY SHARE OF w;
 
 -- name: KeysUsed :many
 -- The places of those of these idempotency keys that were used before.
@@ -93,7 +95,8 @@ UPDATE paid_action SET
 WHERE id = @id AND state::text = @from_state::text;
 
 -- name: InsertHistory :exec
--- Also stores the webhook messages about it, so that both commit together.
+-- Also stores the webhook messages about it, so that both commit together. A webhook is locked as its foreign key would,
+-- but before: one that is removed meanwhile is told nothing, and fails no payment.
 WITH history AS (
     INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES (@action_id, @from_state, @to_state, @fact, @at)
     RETURNING id, action_id, to_state, at
@@ -101,7 +104,8 @@ WITH history AS (
 INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
 SELECT w.id, history.id, history.action_id, webhook_type(a.flow::text, history.to_state::text), history.at
 FROM history JOIN paid_action a ON a.id = history.action_id JOIN webhook w ON (w.user_id = a.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
-WHERE w.events = '{}' OR webhook_type(a.flow::text, history.to_state::text) = ANY (w.events);
+WHERE w.events = '{}' OR webhook_type(a.flow::text, history.to_state::text) = ANY (w.events)
+FOR KEY SHARE OF w;
 
 -- name: MoveActions :exec
 -- MoveAction, InsertHistory and SetReceived of several actions, which the caller has locked. It fails unless all of
@@ -130,6 +134,7 @@ WITH moved AS (
     SELECT w.id, history.id, moved.id, webhook_type(moved.flow::text, moved.state::text), @at
     FROM moved JOIN history ON history.action_id = moved.id JOIN webhook w ON (w.user_id = moved.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
     WHERE w.events = '{}' OR webhook_type(moved.flow::text, moved.state::text) = ANY (w.events)
+    FOR KEY SHARE OF w
 )
 SELECT must_be(count(*), cardinality(@ids::bigint[]), 'locked actions moved') FROM moved;
 

@@ -445,6 +445,7 @@ WITH begun AS (
     FROM begun, history, webhook w
     WHERE (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
         AND (w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events))
+    FOR KEY SHARE OF w
 )
 SELECT must_begin(count(*)) FROM begun
 `
@@ -511,6 +512,7 @@ INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
 SELECT w.id, history.id, begun.id, webhook_type(begun.flow::text, begun.state::text), $1::timestamptz
 FROM begun JOIN history ON history.action_id = begun.id JOIN webhook w ON (w.user_id = begun.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
 WHERE w.events = '{}' OR webhook_type(begun.flow::text, begun.state::text) = ANY (w.events)
+FOR KEY SHARE OF w
 `
 
 type InsertActionsParams struct {
@@ -561,6 +563,7 @@ INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
 SELECT w.id, history.id, history.action_id, webhook_type(a.flow::text, history.to_state::text), history.at
 FROM history JOIN paid_action a ON a.id = history.action_id JOIN webhook w ON (w.user_id = a.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
 WHERE w.events = '{}' OR webhook_type(a.flow::text, history.to_state::text) = ANY (w.events)
+FOR KEY SHARE OF w
 `
 
 type InsertHistoryParams struct {
@@ -571,7 +574,8 @@ type InsertHistoryParams struct {
 	At        time.Time
 }
 
-// Also stores the webhook messages about it, so that both commit together.
+// Also stores the webhook messages about it, so that both commit together. A webhook is locked as its foreign key would,
+// but before: one that is removed meanwhile is told nothing, and fails no payment.
 func (q *Queries) InsertHistory(ctx context.Context, arg InsertHistoryParams) error {
 	_, err := q.db.Exec(ctx, insertHistory,
 		arg.ActionID,
@@ -969,6 +973,7 @@ WITH moved AS (
     SELECT w.id, history.id, moved.id, webhook_type(moved.flow::text, moved.state::text), $3
     FROM moved JOIN history ON history.action_id = moved.id JOIN webhook w ON (w.user_id = moved.payer_id OR w.user_id IS NULL) AND w.disabled_at IS NULL
     WHERE w.events = '{}' OR webhook_type(moved.flow::text, moved.state::text) = ANY (w.events)
+    FOR KEY SHARE OF w
 )
 SELECT must_be(count(*), cardinality($1::bigint[]), 'locked actions moved') FROM moved
 `

@@ -153,7 +153,8 @@ WITH told AS (
     RETURNING user_id, action_id
 )
 INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
-SELECT w.webhook_id, w.step_id, told.action_id, 'payment.received', w.at FROM told CROSS JOIN webhooks_of_receipt(told.user_id, told.action_id) AS w;
+SELECT w.webhook_id, w.step_id, told.action_id, 'payment.received', w.at FROM told CROSS JOIN webhooks_of_receipt(told.user_id, told.action_id) AS w
+    CROSS JOIN LATERAL (SELECT FROM webhook WHERE webhook.id = w.webhook_id AND webhook.disabled_at IS NULL FOR KEY SHARE) AS still; -- InsertHistory
 
 -- name: TellOfZaps :exec
 -- The same of zaps, to whoever wrote what was zapped, to those whom they forward to, and to who was paid directly, whom they may forward to no more; who zaps
@@ -170,7 +171,8 @@ WITH told AS (
     RETURNING user_id, action_id
 )
 INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
-SELECT w.webhook_id, w.step_id, told.action_id, 'payment.received', w.at FROM told CROSS JOIN webhooks_of_receipt(told.user_id, told.action_id) AS w;
+SELECT w.webhook_id, w.step_id, told.action_id, 'payment.received', w.at FROM told CROSS JOIN webhooks_of_receipt(told.user_id, told.action_id) AS w
+    CROSS JOIN LATERAL (SELECT FROM webhook WHERE webhook.id = w.webhook_id AND webhook.disabled_at IS NULL FOR KEY SHARE) AS still; -- InsertHistory
 
 -- name: NotificationsOf :many
 SELECT * FROM notification WHERE (user_id, id) < (@user_id::bigint, @before::bigint) AND user_id >= @user_id

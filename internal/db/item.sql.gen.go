@@ -598,6 +598,7 @@ func (q *Queries) Mentions(ctx context.Context, itemID int64) ([]int64, error) {
 }
 
 const notificationsOf = `-- name: NotificationsOf :many
+
 SELECT id, user_id, kind, action_id, item_id, created_at, territory, day FROM notification WHERE (user_id, id) < ($1::bigint, $2::bigint) AND user_id >= $1
 ORDER BY user_id DESC, id DESC LIMIT $3
 `
@@ -608,6 +609,7 @@ type NotificationsOfParams struct {
 	Page   int32
 }
 
+// InsertHistory
 func (q *Queries) NotificationsOf(ctx context.Context, arg NotificationsOfParams) ([]Notification, error) {
 	rows, err := q.db.Query(ctx, notificationsOf, arg.UserID, arg.Before, arg.Page)
 	if err != nil {
@@ -712,6 +714,7 @@ func (q *Queries) SubscribersOf(ctx context.Context, itemIds []int64) ([]int64, 
 }
 
 const tellOfZaps = `-- name: TellOfZaps :exec
+
 WITH told AS (
     INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
     SELECT receiver.id, $1, zap.action_id, zap.item_id, $2::timestamptz
@@ -725,6 +728,7 @@ WITH told AS (
 )
 INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
 SELECT w.webhook_id, w.step_id, told.action_id, 'payment.received', w.at FROM told CROSS JOIN webhooks_of_receipt(told.user_id, told.action_id) AS w
+    CROSS JOIN LATERAL (SELECT FROM webhook WHERE webhook.id = w.webhook_id AND webhook.disabled_at IS NULL FOR KEY SHARE) AS still
 `
 
 type TellOfZapsParams struct {
@@ -733,6 +737,7 @@ type TellOfZapsParams struct {
 	ActionIds []int64
 }
 
+// InsertHistory
 // The same of zaps, to whoever wrote what was zapped, to those whom they forward to, and to who was paid directly, whom they may forward to no more; who zaps
 // themselves is not told. In one order in all transactions.
 func (q *Queries) TellOfZaps(ctx context.Context, arg TellOfZapsParams) error {
@@ -747,6 +752,7 @@ WITH told AS (
 )
 INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
 SELECT w.webhook_id, w.step_id, told.action_id, 'payment.received', w.at FROM told CROSS JOIN webhooks_of_receipt(told.user_id, told.action_id) AS w
+    CROSS JOIN LATERAL (SELECT FROM webhook WHERE webhook.id = w.webhook_id AND webhook.disabled_at IS NULL FOR KEY SHARE) AS still
 `
 
 type TellReceiverParams struct {
