@@ -1,8 +1,10 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -522,6 +524,50 @@ func TestAChoreThatPanicsHarmsNobodyElse(t *testing.T) {
 	var told dto.Metric
 	if err := w.config.Metrics.failures.WithLabelValues("test").Write(&told); err != nil || told.GetCounter().GetValue() != 1 {
 		t.Errorf("told of %v times, %v", told.GetCounter().GetValue(), err)
+	}
+}
+
+// What has used up its time is told of, or nobody would learn that it never comes to its end. What is stopped with the
+// process is not.
+func TestATurnThatRunsOutOfTimeIsToldOf(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world, _ *paidaction.Config) { w.config.Metrics = NewMetrics(nil) })
+	one, err := New(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := Chore{Name: "slow", Limit: time.Millisecond, Do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+	one.Turn(t.Context(), slow)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	slow.Limit = time.Hour
+	one.Turn(stopped, slow)
+	var told dto.Metric
+	if err := w.config.Metrics.failures.WithLabelValues("slow").Write(&told); err != nil || told.GetCounter().GetValue() != 1 {
+		t.Errorf("told of %v times, %v", told.GetCounter().GetValue(), err)
+	}
+}
+
+// The same of a job: River gives each some time, and it is put off for so little that no alarm for waiting jobs sees it.
+func TestAJobThatRunsOutOfTimeIsToldOf(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	w := newWorld(t, func(w *world, _ *paidaction.Config) { w.config.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	one, err := New(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pa := w.begin(paidaction.Optimistic)
+	job := paidaction.Job{Kind: paidaction.JobAdvance, Action: pa.ID}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if again := one.Do(stopped, job, 0); again == 0 || log.Len() > 0 {
+		t.Errorf("stopped with the process: again after %v\n%s", again, &log)
+	}
+	late, end := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer end()
+	if again := one.Do(late, job, 0); again == 0 || !strings.Contains(log.String(), "a job failed and is to be done again") {
+		t.Errorf("out of time: again after %v\n%s", again, &log)
 	}
 }
 

@@ -31,7 +31,7 @@ func (w *Worker) Do(ctx context.Context, job paidaction.Job, failures int) (agai
 	case errors.Is(err, paidaction.ErrNoAction):
 		w.Log.ErrorContext(ctx, "a job names an action that does not exist", "job", job.Kind, "action", job.Action)
 		return 0
-	case errors.Is(err, errOwing) || ctx.Err() != nil:
+	case errors.Is(err, errOwing) || stopping(ctx):
 		w.Log.DebugContext(ctx, "a job is to be done again", "job", job.Kind, "action", job.Action, "error", err)
 	default:
 		w.Log.WarnContext(ctx, "a job failed and is to be done again", "job", job.Kind, "action", job.Action, "failures", failures+1, "error", err)

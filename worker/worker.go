@@ -96,12 +96,15 @@ func (c Config) defaults() (Config, error) {
 
 // failed reports a failed round of a loop, which will be tried again.
 func (c Config) failed(ctx context.Context, loop string, err error) {
-	if err == nil || ctx.Err() != nil {
+	if err == nil || stopping(ctx) {
 		return
 	}
 	c.Metrics.failures.WithLabelValues(loop).Inc()
 	c.Log.WarnContext(ctx, "failed, and is tried again", "loop", loop, "error", err)
 }
+
+// stopping says whether work has ended because the process does. What has used up its own time has failed.
+func stopping(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
 // inTx runs do in one READ COMMITTED transaction. Conflicts in the database are counted; the caller's loop tries again.
 func (c Config) inTx(ctx context.Context, do func(*db.Queries, pgx.Tx) error) error {

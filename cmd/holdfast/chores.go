@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -117,11 +118,15 @@ func (s *service) inTx(do func(ctx context.Context, q *db.Queries, now time.Time
 	}
 }
 
-// again is a chore that is repeated as long as it finds something.
+// again is a chore that is repeated as long as it finds something. If its time is over meanwhile, the next turn goes on.
 func again(do func(context.Context) (found bool, err error)) func(context.Context) error {
 	return func(ctx context.Context) error {
-		for {
-			if found, err := do(ctx); err != nil || !found {
+		for done := 0; ; done++ {
+			found, err := do(ctx)
+			if done > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil
+			}
+			if err != nil || !found {
 				return err
 			}
 		}

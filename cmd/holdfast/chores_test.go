@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -267,4 +268,29 @@ func (s *service) files(t *testing.T) (left int) {
 		t.Fatal(err)
 	}
 	return left
+}
+
+// What has more to do than a turn has time for goes on in the next one, which is no failure. What did nothing in all of
+// its time is one.
+func TestAChoreGoesOnInTheNextTurn(t *testing.T) {
+	t.Parallel()
+	for pages, failed := range []bool{true, false, false} {
+		ctx, end := context.WithDeadline(t.Context(), time.Unix(0, 0))
+		defer end()
+		done := 0
+		err := again(func(context.Context) (bool, error) {
+			if done == pages {
+				return false, ctx.Err()
+			}
+			done++
+			return true, nil
+		})(ctx)
+		if (err != nil) != failed || done > pages {
+			t.Errorf("after %d pages: %v", done, err)
+		}
+	}
+	refused := errors.New("refused")
+	if err := again(func(context.Context) (bool, error) { return true, refused })(t.Context()); !errors.Is(err, refused) {
+		t.Errorf("%v instead of the error", err)
+	}
 }
