@@ -145,8 +145,12 @@ func (c Config) keeps(ctx context.Context, q *db.Queries, r Range) (*Kept, error
 	if err := q.BoundLocks(ctx, db.BoundLocksParams{Lock: lockWait.Milliseconds()}); err != nil {
 		return nil, fmt.Errorf("bound the locks: %w", err)
 	}
-	since := c.Now().Add(-c.OlderThan)
-	k, err := q.WhatKeepsActionRange(ctx, db.WhatKeepsActionRangeParams{FirstOne: r.First, LastOne: r.Last, Since: since})
+	now := c.Now().UTC()
+	unrewarded, err := q.FirstUnrewardedDay(ctx, now)
+	if err != nil {
+		return nil, fmt.Errorf("find the first day without rewards: %w", err)
+	}
+	k, err := q.WhatKeepsActionRange(ctx, db.WhatKeepsActionRangeParams{FirstOne: r.First, LastOne: r.Last, Since: now.Add(-c.OlderThan), Unrewarded: unrewarded})
 	if err != nil {
 		return nil, fmt.Errorf("look what is not at rest: %w", err)
 	}

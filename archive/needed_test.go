@@ -104,6 +104,14 @@ func TestWhatIsNeededStays(t *testing.T) {
 			},
 			why: "to the rewards",
 		},
+		"rewards to be paid, though a clock that was ahead has recorded a day to come": {
+			need: func(w *world) {
+				w.exec(`INSERT INTO reward_day VALUES ($1::timestamptz::date, 0, 0, 0, 0, $1)`, w.Clock.Now().AddDate(1, 0, 0))
+				w.zap(few)
+				w.Clock.Advance(old + time.Hour)
+			},
+			free: (*world).age, why: "to the rewards",
+		},
 		"a message of a webhook": {
 			need: func(w *world) {
 				w.exec(`INSERT INTO webhook (url, events, secret, created_at) VALUES ('https://example.org', '{}', '', '2026-01-01')`)

@@ -132,8 +132,9 @@ type Config struct {
 	// TellFailed, if set, tells the payer that an action of any kind has failed and that no further attempt is
 	// prepared without being asked for. It runs as a job after the commit, at least once, so it must be repeatable.
 	TellFailed func(ctx context.Context, tx *Tx) error
-	// ConfirmClock, if set, says why Now is not to be believed that an invoice's time is over, or that of its node to
-	// issue it. By a clock that is ahead every invoice would be cancelled before it can be paid.
+	// ConfirmClock, if set, says why Now is not to be believed that an invoice's time is over, that of its node to issue
+	// it, or that of a failed action to be retried. By a clock that is ahead every invoice would be cancelled before it
+	// can be paid.
 	ConfirmClock func(ctx context.Context) error
 	// MayBegin, if set, says why nothing new may be begun now, in an error for callers; nor is a payment given back then
 	// that may be held. It is asked once a transaction has its connection, which may be the first to a server that has

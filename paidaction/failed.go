@@ -56,6 +56,11 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 		}
 		e.Log.InfoContext(ctx, "no further attempt is prepared", "action", id, "reason", refusal)
 	}
+	if e.now().Sub(pa.ChangedAt) >= retryWindow {
+		if err := e.ConfirmClock(ctx); err != nil {
+			return err // by another process's clock there may be time for the attempt
+		}
+	}
 	if err := db.New(e.Pool).RefuseAgain(ctx, db.RefuseAgainParams{ID: id, At: new(e.now())}); err != nil {
 		return fmt.Errorf("note that action %d has no next attempt: %w", id, err)
 	}

@@ -132,6 +132,31 @@ func TestAPlaceThatWasTakenByAClockThatIsAheadIsFree(t *testing.T) {
 	b.WantState(pa.ID, paidaction.Paid)
 }
 
+// Nor does the engine of such a process refuse the next attempt, its hour being over, nor tell the payer. Another process
+// prepares it.
+func TestAClockThatIsNotConfirmedRefusesNoNextAttempt(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	stop := b.Run(b.Relay)
+	pa := b.zap()
+	b.pay(pa)
+	b.Await(pa.ID, paidaction.Failed)
+	stop()
+	ahead := *b.Engine
+	ahead.Now = func() time.Time { return b.Clock.Now().Add(2 * time.Hour) }
+	ahead.ConfirmClock = func(context.Context) error { return errAhead }
+	if err := ahead.Again(b.Ctx, pa.ID); !errors.Is(err, errAhead) {
+		t.Errorf("error %v", err)
+	}
+	if err := b.Engine.Again(b.Ctx, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.WantState(pa.ID, paidaction.Retrying)
+	if n := b.Count(`SELECT count(*) FROM notification WHERE kind = 'PAYMENT_FAILED'`); n != 0 {
+		t.Errorf("the payer was told %d times", n)
+	}
+}
+
 // Spec 05.16d: a worker has found nothing at its node, and is stopped before it sends. A payment of the same invoice,
 // made by hand, fails there. By the clock of whoever looks then, the worker's time is over; by the node's it is not,
 // and it may still send. So the failure counts for nothing.

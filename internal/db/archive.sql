@@ -31,7 +31,7 @@ WHERE archived_at IS NULL AND first_action > @after ORDER BY first_action LIMIT 
 
 -- name: WhatKeepsActionRange :one
 -- What speaks against archiving the actions from first to last, by one that it is about; 0: nothing of the kind. What was posted to the rewards
--- since the last day that was paid is still needed (reward.sql; accounts 3 and 4). For rows that found no partition see CaughtByRest (reconcile.sql).
+-- from the first day that is not paid is still needed (FirstUnrewardedDay; accounts 3 and 4). For rows that found no partition see CaughtByRest (reconcile.sql).
 SELECT coalesce((SELECT min(a.id) FROM paid_action a WHERE a.id BETWEEN @first_one::bigint AND @last_one::bigint AND a.state NOT IN ('PAID', 'FAILED', 'RETRYING')), 0)::bigint AS open,
     coalesce((SELECT min(r.action_id) FROM relay_payment r WHERE r.action_id BETWEEN @first_one AND @last_one
         AND r.stage IN ('incoming', 'in_work', 'pending_confirmation')), 0)::bigint AS leaving,
@@ -41,7 +41,7 @@ SELECT coalesce((SELECT min(a.id) FROM paid_action a WHERE a.id BETWEEN @first_o
         UNION ALL SELECT p.action_id FROM posting p WHERE p.action_id BETWEEN @first_one AND @last_one AND p.at >= @since
     ) AS c LIMIT 1), 0)::bigint AS young,
     coalesce((SELECT min(p.action_id) FROM posting p WHERE p.action_id BETWEEN @first_one AND @last_one AND p.to_account IN (3, 4)
-        AND p.at >= coalesce((SELECT (max(day) + 1)::timestamp AT TIME ZONE 'UTC' FROM reward_day), '-infinity')), 0)::bigint AS pooled,
+        AND p.at >= (@unrewarded::date)::timestamp AT TIME ZONE 'UTC'), 0)::bigint AS pooled,
     coalesce((SELECT min(m.action_id) FROM webhook_message m WHERE m.action_id BETWEEN @first_one AND @last_one), 0)::bigint AS told,
     coalesce((SELECT min(p.action_id) FROM posting_rest p WHERE p.action_id <= @last_one AND (p.action_id > archived_to() OR p.reason NOT LIKE '% by hand')),
         (SELECT min(h.action_id) FROM action_history_rest h WHERE h.action_id <= @last_one), 0)::bigint AS caught;

@@ -208,16 +208,17 @@ SELECT coalesce((SELECT min(a.id) FROM paid_action a WHERE a.id BETWEEN $1::bigi
         UNION ALL SELECT p.action_id FROM posting p WHERE p.action_id BETWEEN $1 AND $2 AND p.at >= $3
     ) AS c LIMIT 1), 0)::bigint AS young,
     coalesce((SELECT min(p.action_id) FROM posting p WHERE p.action_id BETWEEN $1 AND $2 AND p.to_account IN (3, 4)
-        AND p.at >= coalesce((SELECT (max(day) + 1)::timestamp AT TIME ZONE 'UTC' FROM reward_day), '-infinity')), 0)::bigint AS pooled,
+        AND p.at >= ($4::date)::timestamp AT TIME ZONE 'UTC'), 0)::bigint AS pooled,
     coalesce((SELECT min(m.action_id) FROM webhook_message m WHERE m.action_id BETWEEN $1 AND $2), 0)::bigint AS told,
     coalesce((SELECT min(p.action_id) FROM posting_rest p WHERE p.action_id <= $2 AND (p.action_id > archived_to() OR p.reason NOT LIKE '% by hand')),
         (SELECT min(h.action_id) FROM action_history_rest h WHERE h.action_id <= $2), 0)::bigint AS caught
 `
 
 type WhatKeepsActionRangeParams struct {
-	FirstOne int64
-	LastOne  int64
-	Since    time.Time
+	FirstOne   int64
+	LastOne    int64
+	Since      time.Time
+	Unrewarded time.Time
 }
 
 type WhatKeepsActionRangeRow struct {
@@ -230,9 +231,14 @@ type WhatKeepsActionRangeRow struct {
 }
 
 // What speaks against archiving the actions from first to last, by one that it is about; 0: nothing of the kind. What was posted to the rewards
-// since the last day that was paid is still needed (reward.sql; accounts 3 and 4). For rows that found no partition see CaughtByRest (reconcile.sql).
+// from the first day that is not paid is still needed (FirstUnrewardedDay; accounts 3 and 4). For rows that found no partition see CaughtByRest (reconcile.sql).
 func (q *Queries) WhatKeepsActionRange(ctx context.Context, arg WhatKeepsActionRangeParams) (WhatKeepsActionRangeRow, error) {
-	row := q.db.QueryRow(ctx, whatKeepsActionRange, arg.FirstOne, arg.LastOne, arg.Since)
+	row := q.db.QueryRow(ctx, whatKeepsActionRange,
+		arg.FirstOne,
+		arg.LastOne,
+		arg.Since,
+		arg.Unrewarded,
+	)
 	var i WhatKeepsActionRangeRow
 	err := row.Scan(
 		&i.Open,
