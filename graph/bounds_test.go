@@ -468,8 +468,41 @@ func TestTextOfAnAnswerIsBounded(t *testing.T) {
 	}
 	// What is too long of a mutation's answer is said at its own path: the mutation was done.
 	r := a.Do(author, `mutation($of: ID!, $text: String!) { createComment(parent: $of, body: $text, paymentMethod: FEE_CREDIT) {
-		state result { item { a: body b: body } } } }`, vars{"of": root, "text": strings.Repeat("y", 6000)})
+		state result { item { a: body b: body } } } }`, vars{"of": root, "text": strings.Repeat("y", 9000)})
 	if r.text("createComment", "state") != "PAID" || r.code() != "TEXT_LIMIT_EXCEEDED" || len(r.Errors[0].Path) < 2 {
 		t.Errorf("%.500s", r.Raw)
+	}
+}
+
+// However long the answer of one mutation is, those behind it say what was done: each is answered by itself.
+func TestALongAnswerHidesNoOtherMutation(t *testing.T) {
+	t.Parallel()
+	var long strings.Builder // 20 kB
+	for i := range 200 {
+		fmt.Fprintf(&long, "a%d: body ", i)
+	}
+	for code, limits := range map[string]graph.Limits{
+		"TEXT_LIMIT_EXCEEDED":      {Text: 10_000},
+		"OPERATION_LIMIT_EXCEEDED": {Unread: 1},
+	} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			a := serve(t, func(c *graph.Config) { c.Limits = limits })
+			payer := a.Person("payer", 100, 0)
+			r := a.Do(payer, `mutation($text: String!) {
+				first: createPost(title: "t", body: $text, paymentMethod: FEE_CREDIT) { result { item { `+long.String()+` } } }
+				second: donate(sats: 7, paymentMethod: FEE_CREDIT) { id kind state createdAt costMsat }
+				third: donate(sats: 8, paymentMethod: PESSIMISTIC) { id kind state createdAt costMsat invoice { bolt11 } } }`,
+				vars{"text": strings.Repeat("y", 100)})
+			for _, e := range r.Errors {
+				if e.Path[0] != "first" || len(e.Path) < 2 || e.Extensions.Code != code {
+					t.Errorf("an error at %v: %v", e.Path, e.Extensions.Code)
+				}
+			}
+			if len(r.Errors) == 0 || r.text("second", "state") != "PAID" || r.text("third", "invoice", "bolt11") == "" {
+				t.Errorf("%.500s", r.Raw)
+			}
+			a.until("room again", func() bool { return a.Do(payer, `{ me { creditsMsat } }`, nil).code() == "" })
+		})
 	}
 }

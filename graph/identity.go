@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func errKey() error {
 
 // authenticate finds the owner of the key, or of the site's token, in an Authorization header. No header means the
 // anonymous user; an unknown key is refused, never treated as no key. An address that sends too many unknown keys is
-// refused before the database is asked.
+// refused before the database is asked. A token is checked first: each is new here, and a good one is no guess.
 func (r *resolver) authenticate(ctx context.Context, header, client string) (*session, error) {
 	if header == "" {
 		return &session{client: client}, nil
@@ -75,12 +76,12 @@ func (r *resolver) authenticate(ctx context.Context, header, client string) (*se
 	}
 	key = strings.TrimSpace(key)
 	hash := HashKey(key)
-	if err := r.meters.guesses.mayTry(hash, client, r.Now()); err != nil {
-		return nil, err
-	}
+	limited := r.meters.guesses.mayTry(hash, client, r.Now())
 	find := r.authenticateKey
 	if r.isToken(key) {
 		find = r.authenticateToken
+	} else if limited != nil {
+		return nil, limited
 	}
 	s, err := find(ctx, key, client)
 	switch {
@@ -88,6 +89,7 @@ func (r *resolver) authenticate(ctx context.Context, header, client string) (*se
 		r.meters.guesses.right(hash)
 	case errors.Is(err, paidaction.Refused(paidaction.CodeUnauthenticated)):
 		r.meters.guesses.wrong(hash, client, r.Now())
+		err = cmp.Or(limited, err)
 	}
 	return s, err
 }

@@ -26,12 +26,12 @@ type Limits struct {
 	Thread     int   // length of a page of a thread; default 500
 	Queries    int   // in one request: the fields of the query itself; default 20
 	Mutations  int   // in one request; default 10
-	Text       int64 // bytes of text in one answer; default 4 MiB
+	Text       int64 // bytes of text in one answer; default 4 MiB, and at least 16 KiB of each mutation
 	Operations int   // at once, on one websocket; default 50
 	// Each of these is for one user with all their keys, or one address without a key, in this process.
 	Sockets       int           // open websockets; default 100
 	Subscriptions int           // under way, on any connection; default 200
-	Unread        int           // bytes of answers and files that are in memory; default 64 MiB, beside 16 KiB of each answer
+	Unread        int           // bytes of answers and files in memory; default 64 MiB, beside alwaysAnswered
 	Time          time.Duration // for a query, or for a request's mutations; default 30 seconds
 	Init          time.Duration // for the first message of a websocket; default 10 seconds
 	Download      time.Duration // for a file to be sent; default 10 minutes

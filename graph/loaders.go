@@ -237,14 +237,15 @@ func (r *resolver) aroundResponse(ctx context.Context, next graphql.ResponseHand
 	return next(r.withLoaders(ctx))
 }
 
-// aroundRootField gives each mutation of a request its own loaders, so that it sees what the earlier ones did. It refuses
-// it if the key was revoked meanwhile.
+// aroundRootField gives each mutation of a request its own loaders, so that it sees what the earlier ones did, and its
+// own room in the answer. It refuses it if the key was revoked meanwhile.
 func (r *resolver) aroundRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
 	if graphql.GetOperationContext(ctx).Operation.Operation == ast.Mutation {
 		if err := r.recheckLater(ctx); err != nil {
 			graphql.AddError(graphql.WithPathContext(ctx, graphql.NewPathWithField(graphql.GetRootFieldContext(ctx).Field.Alias)), err)
 			return graphql.Null
 		}
+		answerOf(ctx).beginMutation()
 		ctx = r.withLoaders(ctx)
 	}
 	return next(ctx)

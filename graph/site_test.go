@@ -160,6 +160,29 @@ func TestSubscriptionsEndWithTheToken(t *testing.T) {
 	}
 }
 
+// Whoever sends wrong tokens bars nobody behind the same address who has a good one: each is new, and known to be good
+// by its signature. Of one that was good here it is said that it has expired, whatever others send.
+func TestWrongTokensBarNoNeighbour(t *testing.T) {
+	t.Parallel()
+	a, site := behind(t, func(c *graph.Config) { c.Rates.WrongKeys = 0.1 }) // one may come at once
+	token := func(subject string) string { return site.Token(sitejwttest.Claims(subject, a.Clock.Now())) }
+	early := token("early")
+	want := func(who, key, code string) {
+		t.Helper()
+		if r := a.Do(person{Key: key}, whoAmI, nil); r.code() != code {
+			t.Errorf("%s: %d %q, want %q", who, r.Status, r.code(), code)
+		}
+	}
+	want("somebody", early, "")
+	want("a guess", "a.b.c", "UNAUTHENTICATED")
+	want("the next guess", "d.e.f", "RATE_LIMITED")
+	want("a neighbour who is new here", token("late"), "")
+	a.Clock.Advance(2 * time.Minute)
+	want("a guess, later", "g.h.i", "UNAUTHENTICATED")
+	want("somebody whose token has expired", early, "UNAUTHENTICATED")
+	want("a new token of theirs", token("early"), "")
+}
+
 // Wrong tokens are limited like unknown keys.
 func TestWrongTokensAreBounded(t *testing.T) {
 	t.Parallel()

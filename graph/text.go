@@ -28,8 +28,8 @@ type answerSize struct {
 	gone  bool  // nothing is sent any more
 }
 
-// alwaysAnswered is how many bytes of each answer an asker has in any case: what a mutation says of a payment is never
-// refused because of other answers. More is taken in such pieces.
+// alwaysAnswered is how many bytes of each answer, and of each mutation in it, an asker has in any case: what a
+// mutation says of a payment is never refused because of other answers. More is taken in such pieces.
 const alwaysAnswered = 16 << 10
 
 // begin begins the next answer: the one before was sent.
@@ -38,6 +38,21 @@ func (s *answerSize) begin(text int64) {
 	defer s.mu.Unlock()
 	s.free()
 	s.text = text
+}
+
+// beginMutation lets a mutation be answered, however much those before it have used: it will have been done by then.
+// What they have used counts from now on, even if it is too much: nobody shall have ten times as much uncounted.
+func (s *answerSize) beginMutation() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return
+	}
+	s.text = max(s.text, alwaysAnswered)
+	if over := s.bytes - s.taken; over > 0 {
+		s.unread.add(s.who, over)
+		s.taken += over
+	}
 }
 
 func (s *answerSize) free() {
