@@ -140,7 +140,8 @@ func TestChangesThatCostNothingLeaveConnectionsToOthers(t *testing.T) {
 	if _, err := slow.Exec(a.Ctx, `SELECT FROM usr WHERE id <> $1 FOR UPDATE`, payer.ID); err != nil {
 		t.Fatal(err)
 	}
-	changes := []string{`createInvite(giftCredits: 1, limit: 1) { code }`, `walletsReorder(ids: []) { id }`, `setPreferences { hideInvoiceDescriptions }`}
+	changes := []string{`createInvite(giftCredits: 1, limit: 1) { code }`, `walletsReorder(ids: []) { id }`, `setPreferences { hideInvoiceDescriptions }`,
+		`webhookCreate(url: "https://example.org") { secret }`}
 	answers := make(chan answer, len(changers)*len(changes))
 	change := func(as person) {
 		for _, c := range changes {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +116,36 @@ func TestNoInviteIsMadeAfterItsKeyWasRevoked(t *testing.T) {
 	}
 	if n := a.Count(`SELECT count(*) FROM invite`); n != 0 {
 		t.Errorf("%d invites were made", n)
+	}
+}
+
+// A webhook that was asked for before the key was revoked does not exist after it: by then the owner has looked through
+// the webhooks, and whoever has its secret goes on hearing of everything.
+func TestNoWebhookIsMadeAfterItsKeyWasRevoked(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	owner := a.Person("owner", 0, 0)
+	tx, err := a.Pool.Begin(a.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.New(tx).LockUser(a.Ctx, owner.ID); err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan answer)
+	go func() {
+		answers <- a.Do(owner, `mutation { webhookCreate(url: "https://thief.example") { secret } }`, nil)
+	}()
+	a.AwaitBlocked(1)
+	a.revoke(owner)
+	if err := tx.Commit(a.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-answers; r.code() != "UNAUTHENTICATED" || strings.Contains(r.Raw, "whsec_") {
+		t.Errorf("%s", r.Raw)
+	}
+	if n := a.Count(`SELECT count(*) FROM webhook`); n != 0 {
+		t.Errorf("%d webhooks were made", n)
 	}
 }
 

@@ -62,8 +62,8 @@ func (m mutations) challenge(ctx context.Context, action keyauth.Action, links *
 	return &schema.SignIn{Lnurl: c.LNURL, Keyauth: c.KeyAuth, Secret: c.Secret, ExpiresAt: c.ExpiresAt}, nil
 }
 
-// errOvertaken says that somebody else signed in by the same new wallet at the same moment.
-var errOvertaken = errors.New("the wallet has become known meanwhile")
+// errOvertaken says that at the same moment somebody else signed in by the same new wallet, or it was unlinked.
+var errOvertaken = errors.New("the wallet has come to open another account, or none, meanwhile")
 
 func (m mutations) SignedIn(ctx context.Context, secret string, name *string, scopes []string, confirmed bool) (*schema.SignedIn, error) {
 	if scopes == nil {
@@ -116,7 +116,18 @@ func (m mutations) collect(ctx context.Context, q *db.Queries, secret string, li
 	if err != nil {
 		return 0, nil, fmt.Errorf("find whose wallet signs in: %w", err)
 	}
-	key, err := m.signInKey(ctx, q, user, scopes, *in.ExpiresAt, now)
+	if _, err = q.LockUser(ctx, user); err != nil {
+		return 0, nil, fmt.Errorf("lock who signs in: %w", err)
+	}
+	// This may have waited for its turn. Once a wallet is unlinked, whoever looks through the keys sees all that it got.
+	_, err = q.HoldLinkingKey(ctx, db.HoldLinkingKeyParams{Key: signed.Key, UserID: user})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil, errOvertaken
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("hold the wallet that signs in: %w", err)
+	}
+	key, err := signInKey(ctx, q, user, scopes, *in.ExpiresAt, now)
 	in.Key = &key
 	return user, in, err
 }
@@ -132,10 +143,8 @@ const (
 	deadKeysPage  = 10
 )
 
-func (m mutations) signInKey(ctx context.Context, q *db.Queries, user int64, scopes []string, until, now time.Time) (key string, err error) {
-	if _, err = q.LockUser(ctx, user); err != nil {
-		return "", fmt.Errorf("lock who signs in: %w", err)
-	}
+// signInKey makes a key for a user who is locked.
+func signInKey(ctx context.Context, q *db.Queries, user int64, scopes []string, until, now time.Time) (key string, err error) {
 	if _, key, err = newKey(ctx, q, user, scopes, &until, now); err != nil {
 		return "", err
 	}

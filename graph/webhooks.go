@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
@@ -32,7 +33,14 @@ func (m mutations) WebhookCreate(ctx context.Context, url string, events []strin
 	if err != nil {
 		return nil, err
 	}
-	return secretOf(m.Webhooks.Create(ctx, user, url, events))
+	free, err := m.writing.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
+	return secretOf(m.Webhooks.CreateIf(ctx, user, url, events, func(ctx context.Context, q *db.Queries) error {
+		return m.holdKey(ctx, q, sessionOf(ctx))
+	}))
 }
 
 func (m mutations) WebhookRotate(ctx context.Context, id int64) (*schema.WebhookSecret, error) {

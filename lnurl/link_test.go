@@ -69,6 +69,82 @@ func TestALinkThatWaitsEndsWithTheKey(t *testing.T) {
 	}
 }
 
+// A thief's wallet is unlinked while a sign-in that it has signed waits for its turn: whoever looks through the keys of the account from
+// then on misses none. The wallet opens what any other unknown one does.
+func TestASignInThatWaitsEndsWithItsWallet(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	_, alice, _ := h.Enter("the thief's")
+	lnurl, secret := h.Begin()
+	if a := h.Get(h.Answer("the thief's", lnurl).String()); a.Status != "OK" {
+		t.Fatalf("%s", a.Raw)
+	}
+	tx, err := h.Pool.Begin(h.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(h.Ctx, `SELECT FROM usr FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	entered := make(chan asked, 1)
+	go func() { entered <- h.SignedIn(secret, "") }()
+	h.AwaitBlocked(1)
+	h.unlinkAll()
+	if err := tx.Commit(h.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if in := (<-entered).Data["it"]; in == nil || !in.New || in.User.Name == alice {
+		t.Errorf("signed in as %s: %+v", alice, in)
+	}
+	if n := h.keysOf(alice); n != 1 {
+		t.Errorf("alice has %d keys, and one was there when her wallet was unlinked", n)
+	}
+}
+
+// A wallet is unlinked once the key is there that it is about to get, so that whoever looks through the keys then sees it.
+func TestAWalletIsUnlinkedOnceItGetsNoKey(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	_, alice, _ := h.Enter("the thief's")
+	lnurl, secret := h.Begin()
+	if a := h.Get(h.Answer("the thief's", lnurl).String()); a.Status != "OK" {
+		t.Fatalf("%s", a.Raw)
+	}
+	tx, err := h.Pool.Begin(h.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(h.Ctx, `LOCK TABLE api_key IN SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	entered := make(chan asked, 1)
+	go func() { entered <- h.SignedIn(secret, "") }()
+	h.AwaitBlocked(1)
+	listed := make(chan int64, 1)
+	go func() { h.unlinkAll(); listed <- h.keysOf(alice) }()
+	h.AwaitBlocked(2)
+	if err := tx.Commit(h.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if in := (<-entered).Data["it"]; in == nil || in.User.Name != alice {
+		t.Errorf("%+v", in)
+	}
+	if n := <-listed; n != 2 {
+		t.Errorf("%d keys are there once the wallet is unlinked, want 2", n)
+	}
+}
+
+// unlinkAll takes away all wallets, as holdfast users unlink takes away one.
+func (h *house) unlinkAll() {
+	if _, err := h.Pool.Exec(h.Ctx, `DELETE FROM linking_key`); err != nil {
+		h.Error(err)
+	}
+}
+
+func (h *house) keysOf(name string) int64 {
+	return h.Count(`SELECT count(*) FROM api_key WHERE revoked_at IS NULL AND user_id = (SELECT id FROM usr WHERE name = $1)`, name)
+}
+
 // An account is linked to at most 20 wallets.
 func TestWalletsOfAnAccountAreBounded(t *testing.T) {
 	t.Parallel()

@@ -25,6 +25,12 @@ type Owner *int64
 //
 // Errors: INVALID_INPUT.
 func (w *Webhooks) Create(ctx context.Context, owner Owner, url string, events []string) (Webhook, string, error) {
+	return w.CreateIf(ctx, owner, url, events, func(context.Context, *db.Queries) error { return nil })
+}
+
+// CreateIf is Create for a caller whose right to it may end while it waits for its turn: may is asked in the transaction
+// that stores the webhook, and its error is returned.
+func (w *Webhooks) CreateIf(ctx context.Context, owner Owner, url string, events []string, may func(context.Context, *db.Queries) error) (Webhook, string, error) {
 	at, err := w.Outside.Parse(url)
 	if err != nil || len(url) > 2000 || at.Scheme != "https" && at.Scheme != "http" {
 		return Webhook{}, "", paidaction.Errorf(paidaction.CodeInvalidInput, "This address cannot be called: send one that begins with https:// and contains no user name.")
@@ -63,7 +69,7 @@ func (w *Webhooks) Create(ctx context.Context, owner Owner, url string, events [
 		if err != nil {
 			return fmt.Errorf("store a webhook: %w", err)
 		}
-		return nil
+		return may(ctx, q)
 	})
 	return made, secret, err
 }

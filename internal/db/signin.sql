@@ -28,6 +28,10 @@ INSERT INTO linking_key (key, user_id, created_at) VALUES (@key, @user_id, @at) 
 -- name: UserByLinkingKey :one
 SELECT user_id FROM linking_key WHERE key = $1;
 
+-- name: HoldLinkingKey :one
+-- Until the commit nobody unlinks this wallet. No row: it does not open this account any more.
+SELECT key FROM linking_key WHERE key = @key AND user_id = @user_id FOR SHARE;
+
 -- name: CountLinkingKeys :one
 SELECT count(*) FROM linking_key WHERE user_id = $1;
 

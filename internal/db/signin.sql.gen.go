@@ -71,6 +71,23 @@ func (q *Queries) DeleteSignIns(ctx context.Context, arg DeleteSignInsParams) (i
 	return result.RowsAffected(), nil
 }
 
+const holdLinkingKey = `-- name: HoldLinkingKey :one
+SELECT key FROM linking_key WHERE key = $1 AND user_id = $2 FOR SHARE
+`
+
+type HoldLinkingKeyParams struct {
+	Key    []byte
+	UserID int64
+}
+
+// Until the commit nobody unlinks this wallet. No row: it does not open this account any more.
+func (q *Queries) HoldLinkingKey(ctx context.Context, arg HoldLinkingKeyParams) ([]byte, error) {
+	row := q.db.QueryRow(ctx, holdLinkingKey, arg.Key, arg.UserID)
+	var key []byte
+	err := row.Scan(&key)
+	return key, err
+}
+
 const insertLinkingKey = `-- name: InsertLinkingKey :execrows
 INSERT INTO linking_key (key, user_id, created_at) VALUES ($1, $2, $3) ON CONFLICT (key) DO NOTHING
 `
