@@ -75,6 +75,11 @@ func TestAWebhookThatTakesLessThanThereIsToTell(t *testing.T) {
 		}
 		w.Clock.Advance(15*24*time.Hour - time.Second)
 	}
+	w.byAClock(2*time.Second, func() {
+		if again := deliver(); again < time.Second || told() != 0 {
+			t.Fatal("by a clock that is ahead it has waited for too long")
+		}
+	})
 	w.Clock.Advance(2 * time.Second)
 	for range 2 {
 		if again := deliver(); again != 0 || told() != 1 {

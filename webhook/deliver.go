@@ -60,7 +60,7 @@ func (w *Webhooks) Deliver(ctx context.Context, message int64) (again time.Durat
 	switch {
 	case m.EndedAt != nil:
 		return 0, nil
-	case m.NextAt != nil && begun.Before(*m.NextAt):
+	case m.NextAt != nil && begun.Before(*m.NextAt) && possible(m.NextAt.Sub(begun)):
 		return m.NextAt.Sub(begun), nil
 	}
 	to, err := q.GetWebhook(ctx, m.WebhookID)
@@ -74,7 +74,7 @@ func (w *Webhooks) Deliver(ctx context.Context, message int64) (again time.Durat
 		return 0, q.GiveUpMessage(ctx, db.GiveUpMessageParams{ID: m.ID, At: &begun})
 	}
 	wait, give := w.shares.take(to, begun)
-	if wait > 0 && m.QueuedAt != nil && begun.Sub(*m.QueuedAt) >= kept {
+	if wait > 0 && m.QueuedAt != nil && begun.Sub(*m.QueuedAt) >= kept && w.ConfirmClock(ctx) == nil {
 		return 0, w.tooSlow(ctx, m, begun)
 	}
 	if wait > 0 {
@@ -124,6 +124,9 @@ func (w *Webhooks) call(ctx context.Context, to db.Webhook, m db.MessageToDelive
 // longest is how long a server is left alone at most, whatever it asks for.
 const longest = 24 * time.Hour
 
+// possible reports whether anybody can have put off a try by so much: else it was put off by a clock that was wrong.
+func possible(pause time.Duration) bool { return pause <= 2*longest }
+
 // retryAfter is how long a refusing server asks to be left alone (RFC 9110 §10.2.3), in seconds or until a date; 0: it
 // does not ask.
 func retryAfter(answer outside.Answer, now time.Time) time.Duration {
@@ -144,6 +147,7 @@ func retryAfter(answer outside.Answer, now time.Time) time.Duration {
 // note stores what came of an attempt, and decides what follows: the next attempt comes no sooner than the server asked
 // for, nor does any other message.
 func (w *Webhooks) note(ctx context.Context, m db.MessageToDeliverRow, made Attempt, asked time.Duration) (again time.Duration, err error) {
+	sure := made.Code == CodeDelivered || w.ConfirmClock(ctx) == nil
 	now := w.now()
 	set := db.AttemptMadeParams{ID: m.ID, Before: m.Attempts, Delivered: made.Code == CodeDelivered}
 	if made.Code == CodeDelivered || int(m.Attempts) >= len(schedule) {
@@ -173,12 +177,12 @@ func (w *Webhooks) note(ctx context.Context, m db.MessageToDeliverRow, made Atte
 		if err := q.InsertWebhookAttempt(ctx, attempt); err != nil {
 			return fmt.Errorf("write the log: %w", err)
 		}
-		if asked > 0 {
+		if asked > 0 && sure {
 			if err := q.LeaveWebhookAlone(ctx, db.LeaveWebhookAloneParams{ID: to.ID, Until: now.Add(asked)}); err != nil {
 				return fmt.Errorf("note how long it is left alone: %w", err)
 			}
 		}
-		return w.judge(ctx, q, to, made, now)
+		return w.judge(ctx, q, to, made, now, sure)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("note an attempt of message %d: %w", m.ID, err)
@@ -187,10 +191,14 @@ func (w *Webhooks) note(ctx context.Context, m db.MessageToDeliverRow, made Atte
 }
 
 // judge stores since when a webhook has been failing. It disables one that has failed for too long, or that wants no
-// more, and tells its owner.
-func (w *Webhooks) judge(ctx context.Context, q *db.Queries, to db.Webhook, made Attempt, now time.Time) error {
+// more, and tells its owner. Where the clock is not sure, no failure but the latter counts: a clock that is ahead would
+// disable a webhook at once, and one that is behind would have the others do so.
+func (w *Webhooks) judge(ctx context.Context, q *db.Queries, to db.Webhook, made Attempt, now time.Time, sure bool) error {
 	if made.Code == CodeDelivered {
 		return q.WebhookFails(ctx, db.WebhookFailsParams{ID: to.ID})
+	}
+	if !sure && made.Code != CodeGone {
+		return nil
 	}
 	since := now
 	if to.FailingSince != nil {
@@ -283,12 +291,17 @@ func (w *Webhooks) Queue(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// Sweep deletes old messages and their log, and reports whether there may be more.
+// Sweep deletes old messages and their log, and reports whether there may be more. What ended in the future did so by a
+// clock that was ahead, and would keep every later action from being archived until then.
 func Sweep(ctx context.Context, q *db.Queries, now time.Time) (found bool, err error) {
 	const page = 1000
+	ended, err := q.EndMessagesNow(ctx, db.EndMessagesNowParams{Now: &now, After: new(now.Add(time.Hour)), Page: page})
+	if err != nil {
+		return false, fmt.Errorf("end messages of the future: %w", err)
+	}
 	n, err := q.DeleteMessages(ctx, db.DeleteMessagesParams{Before: new(now.Add(-kept)), Page: page})
 	if err != nil {
 		return false, fmt.Errorf("delete old messages: %w", err)
 	}
-	return n == page, nil
+	return max(n, ended) == page, nil
 }

@@ -84,8 +84,7 @@ func (s *shares) take(to db.Webhook, now time.Time) (wait time.Duration, give fu
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A time that nobody can have asked for was written by a clock that was wrong.
-	if until := to.LeftAloneUntil; until != nil && now.Before(*until) && until.Sub(now) <= 2*longest {
+	if until := to.LeftAloneUntil; until != nil && now.Before(*until) && possible(until.Sub(now)) {
 		return max(until.Sub(now), s.lineUp(owner, now)), nil
 	}
 	fails := 0

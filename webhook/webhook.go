@@ -43,6 +43,10 @@ type Config struct {
 	Secret  []byte           // at least 32 bytes; the key that encrypts the webhooks' secrets is derived from it
 	Now     func() time.Time // default time.Now
 	Log     *slog.Logger     // default slog.Default()
+
+	// ConfirmClock, if set, says why Now is not to be believed that a server has failed, or a message waited, for too
+	// long (paidaction.Config).
+	ConfirmClock func(ctx context.Context) error
 }
 
 // Webhooks are those of all users and of the operator. They are safe for concurrent use, in any number of processes.
@@ -59,6 +63,9 @@ func New(c Config) (*Webhooks, error) {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.ConfirmClock == nil {
+		c.ConfirmClock = func(context.Context) error { return nil }
 	}
 	c.Log = cmp.Or(c.Log, slog.Default())
 	box, err := seal.New(c.Secret, "holdfast webhook secret 1")

@@ -1,8 +1,12 @@
 package worker
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // scheduled stores jobs that are due after so long, and says how many of them are available after one round.
@@ -53,5 +57,73 @@ func TestAnAvailableJobWaitsUntilItIsDue(t *testing.T) {
 	})
 	if n := w.count(`SELECT count(*) FROM river_job WHERE attempted_at < scheduled_at`); n != 0 {
 		t.Errorf("%d were done before they were due", n)
+	}
+}
+
+// What a process whose clock was ahead has put off, or taken for dead, is done all the same: all of it, in each queue
+// but that of money, whose jobs wait for deadlines. What waits no longer than it may is left alone, and so is what is
+// running.
+func TestWhatIsPutOffTooFarIsBroughtForward(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, err := New(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := func(queue, state string, jobs int, wait time.Duration) {
+		t.Helper()
+		w.count(`WITH made AS (
+			INSERT INTO river_job (kind, queue, args, state, max_attempts, scheduled_at)
+			SELECT 'advance', $1, '{"action": 0}', $2, 5, $3 FROM generate_series(1, $4) RETURNING id
+		) SELECT count(*) FROM made`, queue, state, one.Clock.Now().Add(wait), jobs)
+	}
+	due := func() int {
+		return w.count(`SELECT count(*) FROM river_job WHERE state = 'available' AND scheduled_at <= now()`)
+	}
+	for _, state := range []string{"available", "scheduled", "retryable", "running"} {
+		stored(effectQueue, state, 1, 50*time.Second)
+		stored(effectQueue, state, 1, 70*time.Second)
+		stored(attemptQueue, state, 1, 50*time.Second)
+		stored(attemptQueue, state, 1, 365*24*time.Hour)
+		stored(deliveryQueue, state, 1, 47*time.Hour)
+		stored(deliveryQueue, state, 1, 49*time.Hour)
+		stored(moneyQueue, state, 1, 365*24*time.Hour)
+	}
+	one.Engine.ConfirmClock = func(context.Context) error { return errors.New("the clocks are apart") }
+	if one.bringForward(w.ctx, w.pool); due() != 0 {
+		t.Errorf("%d are brought forward by a clock that nobody confirms", due())
+	}
+	one.Engine.ConfirmClock = func(context.Context) error { return nil }
+	if one.bringForward(w.ctx, w.pool); due() != 3*3 {
+		t.Errorf("%d are due, want 3 of each queue but that of money", due())
+	}
+	stored(effectQueue, "scheduled", 2*duePage+500, time.Hour)
+	if one.bringForward(w.ctx, w.pool); due() != 3*3+2*duePage+500 {
+		t.Errorf("of many only so many are due: %d", due())
+	}
+}
+
+// A side effect that fails while the clock is an hour ahead is done soon after the clock is right.
+func TestASideEffectPutOffByAClockAheadIsDone(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{}, 10)
+	w := newWorld(t, func(_ *world, c *paidaction.Config) {
+		c.Actions = []paidaction.Definition{paidaction.Define(gift{after: func() error { done <- struct{}{}; return nil }})}
+	})
+	pa := w.begin(paidaction.Pessimistic)
+	w.pay(pa)
+	if _, err := w.config.Engine.Drive(w.ctx, pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.count(`WITH off AS (
+		UPDATE river_job SET state = 'scheduled', scheduled_at = now() + interval '1 hour' WHERE queue = $1 RETURNING id
+	) SELECT count(*) FROM off`, effectQueue); n != 1 {
+		t.Fatalf("%d side effects wait", n)
+	}
+	defer w.started().stop()
+	select {
+	case <-done:
+	case <-w.ctx.Done():
+		t.Error("it waits for an hour")
 	}
 }

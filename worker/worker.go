@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -241,7 +242,10 @@ func (w *Worker) runJobs(ctx context.Context) error {
 	if !started {
 		return err
 	}
-	_ = every(ctx, w.Clock, dueEvery, func(ctx context.Context) { w.makeDue(ctx, pool) }) // until ctx ends
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = every(ctx, w.Clock, forwardEvery, func(ctx context.Context) { w.bringForward(ctx, pool) }) })
+	loops.Go(func() { _ = every(ctx, w.Clock, dueEvery, func(ctx context.Context) { w.makeDue(ctx, pool) }) })
+	loops.Wait() // until ctx ends
 	limit := time.NewTimer(stopLimit)
 	defer limit.Stop()
 	select {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,6 +29,11 @@ func TestSettingsReachThoseWhoKeepThem(t *testing.T) {
 	}
 	if s.engine.ConfirmClock == nil {
 		t.Error("the engine does not confirm its clock")
+	}
+	asked, end := context.WithCancel(t.Context())
+	end()
+	if s.webhooks.ConfirmClock(asked) == nil {
+		t.Error("the webhooks do not confirm their clock")
 	}
 	if at := s.relay.Rules.MinOuterCLTV; at != 19+13+24 {
 		t.Errorf("the relay wraps from %d blocks", at)

@@ -129,7 +129,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 	if s.wallets, err = s.newWallets(); err != nil {
 		return nil, err
 	}
-	if s.webhooks, err = newWebhooks(e, pool, jobs); err != nil {
+	if s.webhooks, err = newWebhooks(e, pool, jobs, s.clockConfirmed); err != nil {
 		return nil, err
 	}
 	metrics := worker.NewMetrics(s.registry)

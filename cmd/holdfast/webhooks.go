@@ -15,8 +15,8 @@ import (
 )
 
 // newWebhooks makes the webhooks of users and of the operator. In development they may be on this machine.
-func newWebhooks(e *environment, pool *pgxpool.Pool, jobs webhook.Jobs) (*webhook.Webhooks, error) {
-	return webhook.New(webhook.Config{Pool: pool, Jobs: jobs, Secret: e.config.Key(), Log: e.log,
+func newWebhooks(e *environment, pool *pgxpool.Pool, jobs webhook.Jobs, confirmClock func(context.Context) error) (*webhook.Webhooks, error) {
+	return webhook.New(webhook.Config{Pool: pool, Jobs: jobs, Secret: e.config.Key(), Log: e.log, ConfirmClock: confirmClock,
 		Outside: outside.New(outside.Config{AllowPrivate: e.config.Development, Own: e.config.PublicURL.URL()})})
 }
 
@@ -36,7 +36,7 @@ func withWebhooks(ctx context.Context, e *environment, do func(*webhook.Webhooks
 		if err := sameSecret(ctx, q, e.config.Key()); err != nil {
 			return err
 		}
-		all, err := newWebhooks(e, pool, nil)
+		all, err := newWebhooks(e, pool, nil, nil)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,35 @@ import (
 	"time"
 )
 
+const bringJobsForward = `-- name: BringJobsForward :execrows
+UPDATE river_job SET state = 'available', scheduled_at = $1::timestamptz WHERE river_job.id = ANY (ARRAY (
+    SELECT j.id FROM river_job j
+    WHERE j.state IN ('available', 'scheduled', 'retryable') AND j.queue = $2 AND j.priority = 1 AND j.scheduled_at > $3::timestamptz AND j.unique_key IS NULL
+    ORDER BY j.scheduled_at, j.id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
+))
+`
+
+type BringJobsForwardParams struct {
+	Now   time.Time
+	Queue string
+	After time.Time
+	Page  int32
+}
+
+// The jobs of a queue that wait until after then are due now. Who else does so at the same time does others.
+func (q *Queries) BringJobsForward(ctx context.Context, arg BringJobsForwardParams) (int64, error) {
+	result, err := q.db.Exec(ctx, bringJobsForward,
+		arg.Now,
+		arg.Queue,
+		arg.After,
+		arg.Page,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const insertJob = `-- name: InsertJob :exec
 INSERT INTO river_job (kind, queue, args, max_attempts, metadata, tags)
 VALUES ($1, $2, $3, $4, coalesce($5::jsonb, '{}'), '{}')

@@ -54,8 +54,8 @@ func (e *explained) QueryRow(ctx context.Context, sql string, args ...any) pgx.R
 	return e.pool.QueryRow(ctx, "SELECT WHERE false")
 }
 
-// Due jobs are found by the index that River uses, and changed by their key, with the settings of the connections for
-// River's tables.
+// Due jobs, and those put off too far, are found by the index that River uses, and changed by their key, with the
+// settings of the connections for River's tables.
 func TestDueJobsAreFoundByAnIndex(t *testing.T) {
 	t.Parallel()
 	tx, err := pgtest.New(t).Begin(t.Context())
@@ -67,12 +67,22 @@ func TestDueJobsAreFoundByAnIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := &explained{t: t, pool: tx}
-	if _, err := db.New(e).MakeDueAvailable(t.Context(), db.MakeDueAvailableParams{Queue: "money", Before: time.Now(), Page: 1000}); err != nil {
-		t.Fatal(err)
-	}
-	for _, step := range []string{"Index Scan using river_job_prioritized_fetching_index", "river_job_pkey"} {
-		if !strings.Contains(e.plan, step) {
-			t.Errorf("no %q:\n%s", step, e.plan)
+	q, now := db.New(e), time.Now()
+	for _, do := range []func() (int64, error){
+		func() (int64, error) {
+			return q.MakeDueAvailable(t.Context(), db.MakeDueAvailableParams{Queue: "money", Before: now, Page: 1000})
+		},
+		func() (int64, error) {
+			return q.BringJobsForward(t.Context(), db.BringJobsForwardParams{Queue: "effects", Now: now, After: now, Page: 1000})
+		},
+	} {
+		if _, err := do(); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []string{"Index Scan using river_job_prioritized_fetching_index", "AND (scheduled_at ", "river_job_pkey"} {
+			if !strings.Contains(e.plan, step) {
+				t.Errorf("no %q:\n%s", step, e.plan)
+			}
 		}
 	}
 }

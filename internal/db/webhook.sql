@@ -100,6 +100,11 @@ ORDER BY id;
 -- What has not ended has a job that delivers it.
 UPDATE webhook_message SET queued_at = NULL, attempts = 0, next_at = NULL, ended_at = NULL, delivered = false WHERE id = @id AND ended_at IS NOT NULL;
 
+-- name: EndMessagesNow :execrows
+-- Those that ended by a clock that was ahead. Nobody is waited for.
+UPDATE webhook_message SET ended_at = @now WHERE id = ANY (ARRAY(SELECT early.id FROM webhook_message AS early WHERE early.ended_at > @after
+    ORDER BY early.ended_at LIMIT @page FOR NO KEY UPDATE SKIP LOCKED));
+
 -- name: DeleteMessages :execrows
 -- Nobody is waited for.
 DELETE FROM webhook_message WHERE id = ANY (ARRAY(SELECT old.id FROM webhook_message AS old WHERE old.ended_at < @before

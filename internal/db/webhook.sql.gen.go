@@ -160,6 +160,26 @@ func (q *Queries) EnableWebhook(ctx context.Context, arg EnableWebhookParams) er
 	return err
 }
 
+const endMessagesNow = `-- name: EndMessagesNow :execrows
+UPDATE webhook_message SET ended_at = $1 WHERE id = ANY (ARRAY(SELECT early.id FROM webhook_message AS early WHERE early.ended_at > $2
+    ORDER BY early.ended_at LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED))
+`
+
+type EndMessagesNowParams struct {
+	Now   *time.Time
+	After *time.Time
+	Page  int32
+}
+
+// Those that ended by a clock that was ahead. Nobody is waited for.
+func (q *Queries) EndMessagesNow(ctx context.Context, arg EndMessagesNowParams) (int64, error) {
+	result, err := q.db.Exec(ctx, endMessagesNow, arg.Now, arg.After, arg.Page)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const getWebhook = `-- name: GetWebhook :one
 SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until, left_alone_until FROM webhook WHERE id = $1
 `
