@@ -86,6 +86,34 @@ func waitingPayment(t *testing.T, w *world) {
 	v.await("state() === 'PAID'")
 }
 
+// unansweredRetry has the service try a payment again, and not tell whether it did.
+const unansweredRetry = `{
+	const ask = window.fetch
+	window.fetch = async (to, what) => {
+		const answer = await ask(to, what)
+		if (!String(what?.body).includes('retryPaidAction')) return answer
+		return new Response(JSON.stringify({ errors: [{ message: 'Busy.', extensions: { code: 'TRY_AGAIN' } }] }))
+	}
+}`
+
+// lostAttempt tries a payment again, and the answer to that is lost: the attempt that was begun is shown, and no trouble
+// beside it.
+func lostAttempt(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.inject(unansweredRetry)
+	first := v.post("Tried again without an answer")
+	v.press("Cancel this payment")
+	v.await("state() === 'FAILED'")
+	v.press("Try again")
+	second := v.invoice()
+	if second == first {
+		t.Error("the invoice that was cancelled is shown again")
+	}
+	v.await("!document.querySelector('dialog [role=alert]')")
+	w.pay(t, second)
+	v.await("state() === 'PAID'")
+}
+
 // slowAnswer has the service be busy when something is bought, and then take its time until the test releases it.
 const slowAnswer = `{
 	const ask = window.fetch

@@ -25,7 +25,7 @@ export const actionFragment = `fragment Action on PaidAction {
   ... on ZapAction { result { item { id } sats } }
 }`
 
-const over = (a: Action) => ['PAID', 'FAILED', 'RETRYING'].includes(a.state)
+const over = (a: Action) => ['PAID', 'FAILED'].includes(a.state)
 
 // Intent is what somebody wants to do and pay for. The types of its arguments are those of the schema.
 type Intent = {
@@ -42,6 +42,7 @@ export class Payment {
   action: Action | null = null
   trouble: Refusal | null = null // of the last request; null if it had none
   asking = false
+  private watched = '' // the id of the action that the service tells of
   private stop: () => void = () => {}
 
   constructor(readonly intent: Intent) {}
@@ -115,7 +116,7 @@ export class Payment {
       this.trouble = error as Refusal
       // Where nothing was begun, there is only the reason to show. An attempt that was begun may have gone on
       // meanwhile.
-      if (this.action) this.watch()
+      if (this.action) this.watch(this.action.id)
     }
     this.asking = false
     tell()
@@ -130,42 +131,36 @@ export class Payment {
     this.action = action
     if (first) this.intent.begun?.(action)
     if (action.state === 'PAID' && before?.state !== 'PAID') this.intent.paid?.(action)
-    if (over(action)) {
-      // A failed action is followed until the service ends that: if the receiver could not be paid, the service begins
-      // the next attempt by itself.
-      if (action.state !== 'FAILED') this.stop()
-      if (action.state === 'RETRYING' && action.successorId) void this.succeed(action.successorId, action.secret)
-    } else if (before?.id !== action.id) {
-      this.watch()
-    }
+    if (before?.id !== action.id) this.trouble = null // it was the other attempt's
+    const { successorId, secret } = action
+    if (successorId && secret) keepSecret(successorId, secret)
+    // A failed action is followed until the service ends that: if the receiver could not be paid, the service begins
+    // the next attempt by itself.
+    if (action.state === 'PAID') this.stop()
+    else if (action.state !== 'FAILED') this.watch(successorId ?? action.id)
     if (first || before?.state !== action.state) touch()
     tell()
   }
 
-  private watch() {
-    this.stop()
-    const { id } = this.action!
+  private watch(id: string) {
+    if (this.watched === id) return
     let later = 0
     const unfollow = follow(
       `subscription ($id: ID!, $secret: String) { action: paidActionUpdated(id: $id, secret: $secret) { ...Action } } ${actionFragment}`,
       { id, secret: secretOf(id) },
-      (data: { action: Action }) => this.action?.id === id && this.take(data.action),
-      // The service could not tell, as while its database is away: it is asked again.
-      (why) => why?.unclear && (later = setTimeout(() => this.watch(), 3000)),
+      (data: { action: Action }) => this.take(data.action),
+      (why) => {
+        this.watched = ''
+        // The service could not tell, as while its database is away: it is asked again.
+        if (why?.unclear) later = setTimeout(() => this.watch(id), 3000)
+      },
     )
+    this.stop() // not before: the connection is closed once nothing is followed
+    this.watched = id
     this.stop = () => {
+      this.watched = ''
       clearTimeout(later)
       unfollow()
-    }
-  }
-
-  private async succeed(id: string, secret: string | null) {
-    if (secret) keepSecret(id, secret)
-    try {
-      this.take(await actionOf(id))
-    } catch (error) {
-      this.trouble = error as Refusal
-      tell()
     }
   }
 
