@@ -8,6 +8,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth/keyauthtest"
 )
 
 // Two browsers sign in by the same new wallet at the same moment: both come to the one account that it opens. An account of which no wallet
@@ -69,16 +70,23 @@ func TestALinkThatWaitsEndsWithTheKey(t *testing.T) {
 	}
 }
 
-// A thief's wallet is unlinked while a sign-in that it has signed waits for its turn: whoever looks through the keys of the account from
-// then on misses none. The wallet opens what any other unknown one does.
+// signed begins a sign-in, which this wallet signs.
+func (h *house) signed(wallet keyauthtest.Wallet) (secret string) {
+	h.Helper()
+	lnurl, secret := h.Begin()
+	if a := h.Get(h.Answer(wallet, lnurl).String()); a.Status != "OK" {
+		h.Fatalf("%s", a.Raw)
+	}
+	return secret
+}
+
+// A thief's wallet is unlinked while a sign-in that it has signed waits for its turn: whoever looks through the keys of
+// the account from then on misses none. The wallet opens what any other unknown one does.
 func TestASignInThatWaitsEndsWithItsWallet(t *testing.T) {
 	t.Parallel()
 	h := serveAPI(t, withNewUsers)
 	_, alice, _ := h.Enter("the thief's")
-	lnurl, secret := h.Begin()
-	if a := h.Get(h.Answer("the thief's", lnurl).String()); a.Status != "OK" {
-		t.Fatalf("%s", a.Raw)
-	}
+	secret := h.signed("the thief's")
 	tx, err := h.Pool.Begin(h.Ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -101,15 +109,13 @@ func TestASignInThatWaitsEndsWithItsWallet(t *testing.T) {
 	}
 }
 
-// A wallet is unlinked once the key is there that it is about to get, so that whoever looks through the keys then sees it.
+// A wallet is unlinked once the key is there that it is about to get, so that whoever looks through the keys then sees
+// it.
 func TestAWalletIsUnlinkedOnceItGetsNoKey(t *testing.T) {
 	t.Parallel()
 	h := serveAPI(t, withNewUsers)
 	_, alice, _ := h.Enter("the thief's")
-	lnurl, secret := h.Begin()
-	if a := h.Get(h.Answer("the thief's", lnurl).String()); a.Status != "OK" {
-		t.Fatalf("%s", a.Raw)
-	}
+	secret := h.signed("the thief's")
 	tx, err := h.Pool.Begin(h.Ctx)
 	if err != nil {
 		t.Fatal(err)

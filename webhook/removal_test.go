@@ -44,6 +44,7 @@ func TestWhoPaysDoesNotWaitForARemoval(t *testing.T) {
 // A step sees the webhooks that there were when it began. One that is removed before the step writes to it is told
 // nothing; the foreign key would have the action refused, and what was held for it go back.
 func TestARemovalRefusesNoPayment(t *testing.T) {
+	t.Parallel()
 	for name, before := range map[string]func(w *world, alice int64) (step func() (action int64)){
 		"from a balance": func(w *world, alice int64) func() int64 {
 			return func() int64 {
@@ -53,7 +54,7 @@ func TestARemovalRefusesNoPayment(t *testing.T) {
 		"that is held": func(w *world, alice int64) func() int64 {
 			pa := w.Pay(alice, community.KindDonate, community.DonateArgs{Sats: 5}, paidaction.Pessimistic)
 			if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
-				t.Fatal(err)
+				w.Fatal(err)
 			}
 			return func() int64 {
 				w.Advance(pa.ID)
