@@ -147,18 +147,18 @@ SELECT unnest(@users::bigint[]), @kind::text, @action_id::bigint, sqlc.narg(item
 ON CONFLICT DO NOTHING;
 
 -- name: TellReceiver :exec
--- The same of a payment, to whoever it was for. What their webhooks are told commits with it.
+-- The same of a payment, to whoever it was for. What their webhooks are told commits with it; these are locked as in InsertHistory.
 WITH told AS (
     INSERT INTO notification (user_id, kind, action_id, created_at) VALUES (@receiver, @kind, @action_id, @at) ON CONFLICT DO NOTHING
     RETURNING user_id, action_id
 )
 INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
 SELECT w.webhook_id, w.step_id, told.action_id, 'payment.received', w.at FROM told CROSS JOIN webhooks_of_receipt(told.user_id, told.action_id) AS w
-    CROSS JOIN LATERAL (SELECT FROM webhook WHERE webhook.id = w.webhook_id AND webhook.disabled_at IS NULL FOR KEY SHARE) AS still; -- InsertHistory
+    CROSS JOIN LATERAL (SELECT FROM webhook WHERE webhook.id = w.webhook_id AND webhook.disabled_at IS NULL FOR KEY SHARE) AS still;
 
 -- name: TellOfZaps :exec
 -- The same of zaps, to whoever wrote what was zapped, to those whom they forward to, and to who was paid directly, whom they may forward to no more; who zaps
--- themselves is not told. In one order in all transactions.
+-- themselves is not told. In one order in all transactions. Webhooks are locked as in InsertHistory.
 WITH told AS (
     INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
     SELECT receiver.id, @kind, zap.action_id, zap.item_id, @at::timestamptz
@@ -172,7 +172,7 @@ WITH told AS (
 )
 INSERT INTO webhook_message (webhook_id, step_id, action_id, type, created_at)
 SELECT w.webhook_id, w.step_id, told.action_id, 'payment.received', w.at FROM told CROSS JOIN webhooks_of_receipt(told.user_id, told.action_id) AS w
-    CROSS JOIN LATERAL (SELECT FROM webhook WHERE webhook.id = w.webhook_id AND webhook.disabled_at IS NULL FOR KEY SHARE) AS still; -- InsertHistory
+    CROSS JOIN LATERAL (SELECT FROM webhook WHERE webhook.id = w.webhook_id AND webhook.disabled_at IS NULL FOR KEY SHARE) AS still;
 
 -- name: NotificationsOf :many
 SELECT * FROM notification WHERE (user_id, id) < (@user_id::bigint, @before::bigint) AND user_id >= @user_id

@@ -598,7 +598,6 @@ func (q *Queries) Mentions(ctx context.Context, itemID int64) ([]int64, error) {
 }
 
 const notificationsOf = `-- name: NotificationsOf :many
-
 SELECT id, user_id, kind, action_id, item_id, created_at, territory, day FROM notification WHERE (user_id, id) < ($1::bigint, $2::bigint) AND user_id >= $1
 ORDER BY user_id DESC, id DESC LIMIT $3
 `
@@ -609,7 +608,6 @@ type NotificationsOfParams struct {
 	Page   int32
 }
 
-// InsertHistory
 func (q *Queries) NotificationsOf(ctx context.Context, arg NotificationsOfParams) ([]Notification, error) {
 	rows, err := q.db.Query(ctx, notificationsOf, arg.UserID, arg.Before, arg.Page)
 	if err != nil {
@@ -714,7 +712,6 @@ func (q *Queries) SubscribersOf(ctx context.Context, itemIds []int64) ([]int64, 
 }
 
 const tellOfZaps = `-- name: TellOfZaps :exec
-
 WITH told AS (
     INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
     SELECT receiver.id, $1, zap.action_id, zap.item_id, $2::timestamptz
@@ -737,9 +734,8 @@ type TellOfZapsParams struct {
 	ActionIds []int64
 }
 
-// InsertHistory
 // The same of zaps, to whoever wrote what was zapped, to those whom they forward to, and to who was paid directly, whom they may forward to no more; who zaps
-// themselves is not told. In one order in all transactions.
+// themselves is not told. In one order in all transactions. Webhooks are locked as in InsertHistory.
 func (q *Queries) TellOfZaps(ctx context.Context, arg TellOfZapsParams) error {
 	_, err := q.db.Exec(ctx, tellOfZaps, arg.Kind, arg.At, arg.ActionIds)
 	return err
@@ -762,7 +758,7 @@ type TellReceiverParams struct {
 	At       time.Time
 }
 
-// The same of a payment, to whoever it was for. What their webhooks are told commits with it.
+// The same of a payment, to whoever it was for. What their webhooks are told commits with it; these are locked as in InsertHistory.
 func (q *Queries) TellReceiver(ctx context.Context, arg TellReceiverParams) error {
 	_, err := q.db.Exec(ctx, tellReceiver,
 		arg.Receiver,
