@@ -200,11 +200,12 @@ func change(here, there int) (took float64, err error) {
 	return took, err
 }
 
-// on does the work on one processor.
+// on does the work on one processor, on a thread that ends with it: it stays bound. No server ends with such a thread,
+// since package child starts each on one of its own.
 func on(cpu int, work func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread() // for good
 		err := bind(0, cpu)
 		if err == nil {
 			err = work()

@@ -86,5 +86,6 @@ func (m machine) markdown(now time.Time, noise pace) string {
 	if !noise.within(quiet) {
 		warning = "**The machine was noisy: these figures are not to be relied on.**\n\n"
 	}
-	return warning + fmt.Sprintf("%s. %d cores (%s), %.0f GB of memory, %s, %s, PostgreSQL %s. Beside the measurements %s. ", now.UTC().Format(time.DateOnly), m.Cores, m.CPU, m.MemoryGB, m.System, m.Go, m.Postgres, noise)
+	return warning + fmt.Sprintf("%s. %d cores (%s), %.0f GB of memory, %s, %s, PostgreSQL %s. Beside the measurements %s. ",
+		now.UTC().Format(time.DateOnly), m.Cores, m.CPU, m.MemoryGB, m.System, m.Go, m.Postgres, noise)
 }
