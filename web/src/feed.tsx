@@ -1,13 +1,13 @@
 import { key } from './api'
-import { itemFragment, ItemRow, type Item } from './items'
+import { ItemRow, postFragment, type Post } from './items'
 import { List } from './list'
 import { Link, useTitle } from './router'
 
 export type Sort = 'HOT' | 'NEW' | 'TOP'
 
 const feedQuery = `query ($sort: FeedSort!, $territory: String, $after: String) {
-  page: items(sort: $sort, territory: $territory, after: $after) { nodes { ...Item } next }
-} ${itemFragment}`
+  page: items(sort: $sort, territory: $territory, after: $after) { nodes { ...Post } next }
+} ${postFragment}`
 
 // Posts shows the posts of all territories, or of one.
 export function Posts({ sort, territory }: { sort: Sort; territory?: string }) {
@@ -20,7 +20,7 @@ export function Posts({ sort, territory }: { sort: Sort; territory?: string }) {
         <Link to={`${base}/top`}>Top</Link>
       </nav>
       <List query={feedQuery} variables={{ sort, territory: territory ?? null }} every={6000} class="items"
-        empty="Nothing has been written here yet." row={(item: Item) => <ItemRow key={item.id} item={item} />} />
+        empty="Nothing has been written here yet." row={(item: Post) => <ItemRow key={item.id} item={item} />} />
     </>
   )
 }

@@ -29,21 +29,25 @@ export type Poll = {
   myVote: { option: { id: string }; state: string } | null
 }
 
-export const itemFragment = `fragment Item on Item {
-  id kind state title body url author { name } territory { name } parent { id } createdAt msat commentCount boostMsat
+// postFragment is what a list of posts shows of each: not its text, which can be long.
+export const postFragment = `fragment Post on Item {
+  id kind state title url author { name } territory { name } parent { id } createdAt msat commentCount boostMsat
   bounty { sats paidAt } job { company location } poll { price closesAt options { id text votes } myVote { option { id } state } }
 }`
+export type Post = Omit<Item, 'body'>
+
+export const itemFragment = `fragment Item on Item { ...Post body } ${postFragment}`
 
 // commentFragment is what a thread needs from each of its many items.
 export const commentFragment = `fragment Comment on Item { id kind state title body author { name } createdAt msat }`
 export type Comment = Pick<Item, 'id' | 'kind' | 'state' | 'title' | 'body' | 'author' | 'createdAt' | 'msat'>
 
-function Author({ of }: { of: Comment }) {
+function Author({ of }: { of: Pick<Item, 'author'> }) {
   return of.author ? <Link to={`/u/${of.author.name}`}>{of.author.name}</Link> : <span>anonymous</span>
 }
 
 // Byline says who wrote an item, where, and when.
-export function Byline({ item }: { item: Comment & Partial<Item> }) {
+export function Byline({ item }: { item: Omit<Comment, 'body'> & Partial<Item> }) {
   return (
     <p class="byline">
       <Author of={item} />
@@ -57,7 +61,7 @@ export function Byline({ item }: { item: Comment & Partial<Item> }) {
   )
 }
 
-function ItemTitle({ item }: { item: Item }) {
+function ItemTitle({ item }: { item: Post }) {
   const away = item.url && safeURL(item.url)
   return (
     <>
@@ -69,8 +73,9 @@ function ItemTitle({ item }: { item: Item }) {
 }
 
 // ItemRow shows an item in a list: a post by its title, a comment by its first words.
-export function ItemRow({ item }: { item: Item }) {
-  const words = item.body.length > 140 ? item.body.slice(0, 140) + '…' : item.body
+export function ItemRow({ item }: { item: Post & Partial<Item> }) {
+  const { body = '' } = item
+  const words = body.length > 140 ? body.slice(0, 140) + '…' : body
   return (
     <li class="row" id={`item-${item.id}`}>
       <Zap item={item} />

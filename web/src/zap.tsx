@@ -13,7 +13,7 @@ export function zap(item: Pick<Comment, 'id'>, sats: number) {
 }
 
 // Zap shows what an item has received, and zaps it with one tap. What its payer still has to pay is shown only to them.
-export function Zap({ item }: { item: Comment }) {
+export function Zap({ item }: { item: Pick<Comment, 'id' | 'msat'> }) {
   const pending = usePendingSats(item.id)
   const total = Math.floor(Number(item.msat) / 1000)
   return (
