@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -29,14 +30,15 @@ func silentLine(t *testing.T, w *world) {
 	v.await("state() === 'PAID'")
 }
 
-// refusedOnce has the first subscription of a page end as the service ends it while its database is away.
+// refusedOnce has the first subscription of a page end as the service ends it while its database is away, or while too
+// much is followed from the same address.
 const refusedOnce = `window.WebSocket = class extends WebSocket {
 	set onmessage(hear) {
 		super.onmessage = (event) => {
 			const { id } = JSON.parse(event.data)
 			if (id && !window.refused) {
 				window.refused = id
-				hear({ data: JSON.stringify({ id, type: 'error', payload: [{ message: 'Try again in a moment.', extensions: { code: 'TRY_AGAIN' } }] }) })
+				hear({ data: JSON.stringify({ id, type: 'error', payload: [{ message: 'Try again in a moment.', extensions: { code: 'CODE' } }] }) })
 			} else if (!id || id !== window.refused) hear(event)
 		}
 	}
@@ -44,12 +46,14 @@ const refusedOnce = `window.WebSocket = class extends WebSocket {
 
 // refusedFollowing has the service refuse to tell of a payment, as it may when the page connects again. The payment is seen all the same.
 func refusedFollowing(t *testing.T, w *world) {
-	v := w.visitor(t)
-	v.inject(refusedOnce)
-	bolt11 := v.post("Paid while nobody could tell")
-	v.await("window.refused")
-	w.pay(t, bolt11)
-	v.await("state() === 'PAID'")
+	for _, code := range []string{"TRY_AGAIN", "OPERATION_LIMIT_EXCEEDED"} {
+		v := w.visitor(t)
+		v.inject(strings.Replace(refusedOnce, "CODE", code, 1))
+		bolt11 := v.post("Paid while nobody could tell: " + code)
+		v.await("window.refused")
+		w.pay(t, bolt11)
+		v.await("state() === 'PAID'")
+	}
 }
 
 // waitingPayment closes the dialog of a payment, and comes back to it from each place that offers it. The page is not loaded again meanwhile.

@@ -101,6 +101,37 @@ func oneWayAtATime(t *testing.T, w *world) {
 	v.await("state() === 'PAID'")
 }
 
+// gateway carries out the first zap, and then says what something between the page and the service says that was not
+// willing to wait.
+const gateway = `{
+	const ask = window.fetch
+	let zaps = 0
+	window.fetch = async (to, what) => {
+		const answer = await ask(to, what)
+		if (!String(what?.body).includes('zap(') || ++zaps > 1) return answer
+		return new Response(JSON.stringify({ message: 'timed out' }), { status: 504 })
+	}
+}`
+
+// gatewaysAnswer is none of the service's: what was asked for is asked for again, and paid once.
+func gatewaysAnswer(t *testing.T, w *world) {
+	item := w.give(t, w.signUp(t, "distant"), `createPost(title: "Zapped through a gateway", paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	v.inject(gateway)
+	v.signIn("afar")
+	w.give(t, v.key(), `buyCredits(credits: 50)`)
+	v.open("/items/" + item)
+	v.press("Zap 10 sats")
+	v.sees("Zap of 10 sats: paid from your credits.")
+	var begun struct {
+		PaidActions struct{ Nodes []struct{ Kind string } }
+	}
+	w.ask(t, v.key(), `{ paidActions { nodes { kind } } }`, &begun)
+	if got := fmt.Sprint(begun.PaidActions.Nodes); got != "[{ZAP} {BUY_CREDITS}]" {
+		t.Errorf("begun: %s", got)
+	}
+}
+
 // inTime lets an invoice run out: the page counts down, says that it was not paid in time, and offers the next one.
 func inTime(t *testing.T, w *world) {
 	base := w.hurried(t) // before the visitor: it ends after their page does

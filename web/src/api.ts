@@ -45,10 +45,13 @@ export class Refusal extends Error {
 
   // unclear says that the request may have been carried out all the same, or may be if it is repeated.
   get unclear() {
-    return ['NO_ANSWER', 'UNKNOWN_OUTCOME', 'TRY_AGAIN', 'LIGHTNING_UNAVAILABLE', 'TIME_LIMIT_EXCEEDED', 'INTERNAL', 'RATE_LIMITED'].includes(this.code)
+    return [
+      'NO_ANSWER', 'UNKNOWN_OUTCOME', 'TRY_AGAIN', 'LIGHTNING_UNAVAILABLE', 'TIME_LIMIT_EXCEEDED', 'OPERATION_LIMIT_EXCEEDED', 'INTERNAL', 'RATE_LIMITED',
+    ].includes(this.code)
   }
 }
 
+// Whatever stands between may answer too, such as a gateway: what has neither is not the service's answer.
 type Answer = { data?: any; errors?: { message: string; extensions?: { code?: string; costMsat?: string } }[] }
 
 const noAnswer = () => new Refusal('NO_ANSWER', 'No answer has come. Check your connection, and try again.')
@@ -71,8 +74,9 @@ export async function ask<T>(query: string, variables: object = {}, as = key.get
   } catch {
     throw noAnswer()
   }
-  const refusal = refusalOf(answer.errors)
+  const refusal = refusalOf(answer?.errors)
   if (refusal) throw refusal
+  if (!answer?.data) throw noAnswer()
   return answer.data
 }
 
