@@ -45,23 +45,28 @@ func (n *Node) issue(ctx context.Context, t terms) (bolt11 string, err error) {
 	return invoice.PaymentRequest, nil
 }
 
+// HoldInvoice is as Invoice, but its payment is held: see Settle and Cancel.
+func (n *Node) HoldInvoice(ctx context.Context, msat int64, memo string) (bolt11, hash string, err error) {
+	return n.hold(ctx, terms{msat: msat, memo: memo})
+}
+
 // hold makes an invoice whose payment is held until the node is told to settle or to cancel it, or LND gives it back
-// shortly before it expires.
-func (n *Node) hold(ctx context.Context, t terms) (bolt11 string, err error) {
+// shortly before it expires. The hash is in hex.
+func (n *Node) hold(ctx context.Context, t terms) (bolt11, hash string, err error) {
 	if t.msat <= 0 {
-		return "", errOfNothing
+		return "", "", errOfNothing
 	}
 	var preimage [32]byte
 	rand.Read(preimage[:]) // never fails
-	hash := sha256.Sum256(preimage[:])
-	n.preimages.Store(hash, preimage)
+	raw := sha256.Sum256(preimage[:])
+	n.preimages.Store(raw, preimage)
 	invoice, err := n.invoices().AddHoldInvoice(ctx, &invoicesrpc.AddHoldInvoiceRequest{
-		Hash: hash[:], ValueMsat: t.msat, Memo: t.memo, DescriptionHash: t.descriptionHash,
+		Hash: raw[:], ValueMsat: t.msat, Memo: t.memo, DescriptionHash: t.descriptionHash,
 	})
 	if err != nil {
-		return "", fmt.Errorf("%s: add hold invoice: %w", n.name, err)
+		return "", "", fmt.Errorf("%s: add hold invoice: %w", n.name, err)
 	}
-	return invoice.PaymentRequest, nil
+	return invoice.PaymentRequest, hex.EncodeToString(raw[:]), nil
 }
 
 // Settle settles the payment that a hold invoice of this network holds. The hash is in hex.

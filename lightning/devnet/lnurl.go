@@ -101,7 +101,8 @@ func (l *lnurl) issue(ctx context.Context, msat int64) (bolt11 string, err error
 	description := sha256.Sum256([]byte(l.metadata()))
 	switch Manner(l.manner.Load()) {
 	case Holding:
-		return l.node.hold(ctx, terms{msat: msat, descriptionHash: description[:]})
+		bolt11, _, err = l.node.hold(ctx, terms{msat: msat, descriptionHash: description[:]})
+		return bolt11, err
 	case WholeSats:
 		return l.node.issue(ctx, terms{msat: msat / 1000 * 1000, descriptionHash: description[:]})
 	case Refusing:

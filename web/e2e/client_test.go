@@ -31,6 +31,7 @@ func TestClient(t *testing.T) {
 		{"a next attempt whose answer was lost is shown", lostAttempt},
 		{"credits are bought, and zap with one tap", credits},
 		{"sats are withdrawn", withdrawal},
+		{"a withdrawal that is under way is shown until it is over", withdrawalUnderWay},
 		{"the browser's own wallet pays", browsersWallet},
 		{"while a wallet pays, nothing else is offered to pay with", oneWayAtATime},
 		{"an invoice that runs out is seen to, and followed by the next", inTime},
@@ -348,9 +349,7 @@ func credits(t *testing.T, w *world) {
 func withdrawal(t *testing.T, w *world) {
 	v := w.visitor(t)
 	v.signIn("saver")
-	var user struct{ User struct{ ID string } }
-	w.ask(t, "", `{ user(name: "saver") { id } }`, &user)
-	w.give(t, "", `receive(user: "`+user.User.ID+`", msat: "100000")`)
+	w.receive(t, "saver")
 	bolt11, err := w.stack.Network.Node("receiver").Invoice(t.Context(), 21_000, "withdrawn")
 	if err != nil {
 		t.Fatal(err)

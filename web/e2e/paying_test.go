@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/performance"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/freeport"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/devnet"
 )
 
 // wallet is what an extension puts into pages (WebLN). It asks its owner, whose mind is window.willing, and really pays.
@@ -99,6 +100,54 @@ func oneWayAtATime(t *testing.T, w *world) {
 	none()
 	w.pay(t, bolt11)
 	v.await("state() === 'PAID'")
+}
+
+// withdrawalUnderWay closes the dialog of a withdrawal that its receiver takes late: it is shown at the bottom of each
+// page until it is over, and its form does not offer it a second time. What its receiver refuses cannot be tried again.
+func withdrawalUnderWay(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.signIn("withdrawing")
+	w.receive(t, "withdrawing")
+	receiver := w.stack.Network.Node(devnet.Receiver)
+	begin := func() (hash string) {
+		t.Helper()
+		bolt11, hash, err := receiver.HoldInvoice(t.Context(), 21_000, "taken late")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.open("/wallet/withdraw")
+		v.await("Number.parseFloat([...document.querySelectorAll('.balances dd')][2]?.textContent) > 50")
+		v.fill("Invoice or lightning address", bolt11)
+		v.press("Withdraw")
+		v.await("state() === 'FORWARDING'")
+		if err := receiver.AwaitHeld(t.Context(), hash); err != nil {
+			t.Fatal(err)
+		}
+		return hash
+	}
+
+	taken := begin()
+	v.press("Close")
+	v.sees("Withdrawal is under way.")
+	v.await("field('Invoice or lightning address').value === ''")
+	v.open("/territories")
+	v.sees("Withdrawal is under way.")
+	v.press("Show")
+	v.await("state() === 'FORWARDING'")
+	if err := receiver.Settle(t.Context(), taken); err != nil {
+		t.Fatal(err)
+	}
+	v.await("state() === 'PAID' && /Sent: 21 sats. Routing cost 0[.]\\d+ sats./.test(top.innerText)")
+	v.press("Done")
+	v.await("!says('is under way')")
+	v.open("/wallet")
+	v.await("[...document.querySelectorAll('.history strong')].some((e) => /^−21[.]\\d+ sats$/.test(e.textContent))")
+
+	refused := begin()
+	if err := receiver.Cancel(t.Context(), refused); err != nil {
+		t.Fatal(err)
+	}
+	v.await("state() === 'FAILED' && button('Close') && !button('Try again')")
 }
 
 // gateway carries out the first zap, and then says what something between the page and the service says that was not

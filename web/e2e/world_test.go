@@ -148,6 +148,14 @@ func (w *world) send(t *testing.T, key, query string, header http.Header) *http.
 	return response
 }
 
+// receive has somebody be sent 100 sats, which they can withdraw.
+func (w *world) receive(t *testing.T, name string) {
+	t.Helper()
+	var user struct{ User struct{ ID string } }
+	w.ask(t, "", `{ user(name: "`+name+`") { id } }`, &user)
+	w.give(t, "", `receive(user: "`+user.User.ID+`", msat: "100000")`)
+}
+
 // give asks for something that the payer's node pays, and returns once it counts: with the item, if one was made.
 func (w *world) give(t *testing.T, key, mutation string) (item string) {
 	t.Helper()

@@ -7,7 +7,7 @@ import { sats } from './format'
 import { ItemPage } from './item'
 import { NotificationsPage } from './notifications'
 import { PayDialog } from './paydialog'
-import { actionFragment, anonymousActions, resume, said, shown, underway, type Action } from './payments'
+import { actionFragment, anonymousActions, over, payable, resume, said, shown, underway, type Action } from './payments'
 import { ProfilePage } from './profile'
 import { ReceivingPage } from './receiving'
 import { Link, path, useTitle } from './router'
@@ -85,14 +85,20 @@ function Header() {
   )
 }
 
-// Waiting shows the payments that wait for their payer and that no dialog shows.
+// Waiting shows the payments that are not over and that no dialog shows: those that wait for their payer, and those on
+// their way.
 function Waiting() {
   const dialog = shown.use()
-  const waiting = underway.use().filter((p) => p !== dialog && p.action && ['PENDING', 'PENDING_HELD'].includes(p.action.state))
+  const waiting = underway.use().filter((p) => p !== dialog && p.action && !over(p.action))
   if (waiting.length === 0) return null
   return (
-    <aside class="waiting" aria-label="Payments waiting for you">
-      {waiting.map((p) => <p key={p}>{p.intent.what} is not paid yet. <button onClick={() => shown.set(p)}>Pay {sats(p.action!.costMsat)}</button></p>)}
+    <aside class="waiting" aria-label="Payments that are not over">
+      {waiting.map((p) => (
+        <p key={p}>
+          <span>{p.intent.what} is {payable(p.action!) ? 'not paid yet' : 'under way'}.</span>
+          <button onClick={() => shown.set(p)}>{payable(p.action!) ? `Pay ${sats(p.action!.costMsat)}` : 'Show'}</button>
+        </p>
+      ))}
     </aside>
   )
 }
@@ -107,14 +113,14 @@ function Toast() {
   return <div class="toast" role="status">{message !== gone && <span key={message}>{message.text}</span>}</div>
 }
 
-// recall finds what was begun before this page was opened and is not paid yet.
+// recall finds what was begun before this page was opened and is not over. Of several attempts the last counts.
 async function recall() {
   const query = `{ paidActions(first: 20) { nodes { ...Action } } } ${actionFragment}`
   const as = key.get()
   const begun = as ? (await ask<{ paidActions: { nodes: Action[] } }>(query)).paidActions.nodes : await anonymousActions()
   if (key.get() !== as) return // somebody else's page by now
   for (const a of begun) {
-    if (['PENDING', 'PENDING_HELD'].includes(a.state) && a.invoice) resume(a, nameOf(a.kind), false)
+    if (!over(a) && !a.successorId) resume(a, nameOf(a.kind), false)
   }
 }
 

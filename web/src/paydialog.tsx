@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Countdown } from './countdown'
 import { sats } from './format'
-import { hide, shown, type Action, type Payment } from './payments'
+import { hide, payable, shown, type Action, type Payment } from './payments'
 import { Link } from './router'
 import { Store } from './store'
 
@@ -59,8 +59,9 @@ export function PayDialog() {
 
 function Content({ payment }: { payment: Payment }) {
   const { action, trouble, asking } = payment
-  const open = action && ['PENDING', 'PENDING_HELD'].includes(action.state) && action.invoice?.receivedMsat == null
+  const open = action && payable(action) && action.invoice?.receivedMsat == null
   const failed = action?.state === 'FAILED'
+  const repeatable = failed && action.paymentMethod !== 'OUTGOING' // a withdrawal is begun anew, by its form
   const notBegun = !action && trouble
   const dearer = trouble?.costMsat && sats(trouble.costMsat)
   return (
@@ -71,14 +72,14 @@ function Content({ payment }: { payment: Payment }) {
       </header>
       <p class="state" role="status" data-state={action?.state}>{tellOf(payment)}</p>
       {trouble && <p class="bad" role="alert">{trouble.message}</p>}
-      {open && action.invoice!.bolt11 && <Invoice key={action.id} action={action} bolt11={action.invoice!.bolt11} />}
+      {open && action.invoice?.bolt11 && <Invoice key={action.id} action={action} bolt11={action.invoice!.bolt11} />}
       <footer onClick={(event) => event.target instanceof HTMLAnchorElement && hide(payment)}>
         {open && <button disabled={asking} onClick={payment.cancel}>Cancel this payment</button>}
-        {failed && <button class="primary" disabled={asking} onClick={payment.retry}>{dearer ? `Try again for ${dearer}` : 'Try again'}</button>}
+        {repeatable && <button class="primary" disabled={asking} onClick={payment.retry}>{dearer ? `Try again for ${dearer}` : 'Try again'}</button>}
         {notBegun && dearer && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Continue for {dearer}</button>}
         {notBegun && trouble.unclear && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Ask again</button>}
         {notBegun && trouble.code === 'UNAUTHENTICATED' && <Link to="/settings" class="button">Sign in</Link>}
-        {(!open || asking) && <button class={failed || notBegun ? '' : 'primary'} autofocus onClick={() => hide(payment)}>{action?.state === 'PAID' ? 'Done' : 'Close'}</button>}
+        {(!open || asking) && <button class={repeatable || notBegun ? '' : 'primary'} autofocus onClick={() => hide(payment)}>{action?.state === 'PAID' ? 'Done' : 'Close'}</button>}
       </footer>
     </>
   )
@@ -104,6 +105,8 @@ function tellOf({ action, asking, trouble }: Payment): string {
     case 'CANCELING':
       return 'Cancelling…'
     case 'PAID':
+      // A withdrawal costs what routing really cost, not the most that it was allowed to.
+      if (action.receipt) return `Sent: ${sats(action.result!.msat!)}. Routing cost ${sats(action.receipt.feeMsat)}.`
       return `Paid: ${sats(action.costMsat)}.`
     case 'FAILED':
       return `Not paid and not done. ${action.failure?.message ?? ''}`

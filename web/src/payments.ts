@@ -15,7 +15,8 @@ export type Action = {
   failure: { code: string; message: string } | null
   successorId: string | null
   secret: string | null
-  result?: { item?: { id: string } | null; sats?: number } | null
+  result?: { item?: { id: string } | null; sats?: number; msat?: string } | null
+  receipt?: { preimage: string; feeMsat: string } | null
 }
 
 export const actionFragment = `fragment Action on PaidAction {
@@ -23,9 +24,12 @@ export const actionFragment = `fragment Action on PaidAction {
   invoice { bolt11 amountMsat receivedMsat hold expiresAt } failure { code message }
   ... on ItemCreateAction { result { item { id } } }
   ... on ZapAction { result { item { id } sats } }
+  ... on WithdrawAction { result { msat } receipt { preimage feeMsat } }
 }`
 
-const over = (a: Action) => ['PAID', 'FAILED'].includes(a.state)
+// over says that nothing more becomes of an action. What follows an attempt that was tried again is an action of its own.
+export const over = (a: Action) => ['PAID', 'FAILED'].includes(a.state)
+export const payable = (a: Action) => ['PENDING', 'PENDING_HELD'].includes(a.state)
 
 // Intent is what somebody wants to do and pay for. The types of its arguments are those of the schema.
 type Intent = {
@@ -220,7 +224,7 @@ export function resume(action: Action, what: string, show: boolean) {
   return payment
 }
 
-// hide closes the dialog. What still has to be paid, or is being asked for, stays and can be shown again.
+// hide closes the dialog. What is not over, or is being asked for, stays and can be shown again.
 export function hide(payment: Payment) {
   shown.set(null)
   if (!payment.asking && (!payment.action || over(payment.action))) drop(payment)

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { ago, sats } from './format'
 import { List } from './list'
-import { actionFragment, pay, resume, type Action } from './payments'
+import { actionFragment, over, pay, resume, type Action } from './payments'
 import { Link, useTitle } from './router'
 import { me } from './session'
 import { SignInFirst } from './settings'
@@ -36,11 +36,11 @@ export function WalletPage() {
 
 type Entry = {
   at: string
-  action: (Action & { receipt?: { preimage: string; feeMsat: string } | null }) | null
+  action: Action | null
   received: { msat: string; asset: string; direct: boolean; reason: string; item: { id: string } | null; comment: string | null } | null
 }
 
-const historyQuery = `query ($after: String) { me { page: history(after: $after) { nodes { at action { ...Action ... on WithdrawAction { receipt { preimage feeMsat } } }
+const historyQuery = `query ($after: String) { me { page: history(after: $after) { nodes { at action { ...Action }
   received { msat asset direct reason item { id } comment } } next } } } ${actionFragment}`
 
 const names: Record<string, string> = {
@@ -60,6 +60,9 @@ export function History() {
   return <List query={historyQuery} of="me" empty="Nothing yet." class="history" row={(e: Entry) => <Line key={e.at + e.action?.id} entry={e} />} />
 }
 
+// costOf is what somebody pays for an action: for a withdrawal the most that it may cost, until that is known.
+const costOf = ({ costMsat, result, receipt }: Action) => (receipt ? Number(result!.msat) + Number(receipt.feeMsat) : costMsat)
+
 function Line({ entry: { at, action, received } }: { entry: Entry }) {
   return (
     <li>
@@ -67,8 +70,8 @@ function Line({ entry: { at, action, received } }: { entry: Entry }) {
         <>
           <span>{nameOf(action.kind)} <small class="tag">{states[action.state] ?? 'under way'}</small></span>
           <time class="muted" dateTime={at}>{ago(at)}</time>
-          <strong class={action.state === 'PAID' ? '' : 'muted'}>−{sats(action.costMsat)}</strong>
-          {['PENDING', 'PENDING_HELD'].includes(action.state) && <button onClick={() => resume(action, nameOf(action.kind), true)}>Show</button>}
+          <strong class={action.state === 'PAID' ? '' : 'muted'}>−{sats(costOf(action))}</strong>
+          {!over(action) && !action.successorId && <button onClick={() => resume(action, nameOf(action.kind), true)}>Show</button>}
           {action.receipt && <details><summary>Receipt</summary>Routing cost {sats(action.receipt.feeMsat)}. Proof of payment (preimage): <code>{action.receipt.preimage}</code></details>}
         </>
       )}
@@ -110,7 +113,9 @@ export function WithdrawPage() {
   const submit = (event: Event) => {
     event.preventDefault()
     const args = { to: ['String!', to.trim()], sats: ['Sats', address ? amount : null], maxFeeSats: ['Sats!', fee] } satisfies Record<string, [string, unknown]>
-    void pay({ what: 'Withdrawal', mutation: 'withdraw', args, paid: () => setTo('') })
+    // Once it is begun the form offers it no more: a lightning address would be paid a second time.
+    const begun = ({ state }: Action) => state !== 'FAILED' && setTo((now) => (now === to ? '' : now))
+    void pay({ what: 'Withdrawal', mutation: 'withdraw', args, begun })
   }
   return (
     <SignInFirst>
