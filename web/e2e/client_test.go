@@ -36,6 +36,7 @@ func TestClient(t *testing.T) {
 		{"while a wallet pays, nothing else is offered to pay with", oneWayAtATime},
 		{"an invoice that runs out is seen to, and followed by the next", inTime},
 		{"a long thread is read to its end", longThread},
+		{"a long list is read to its end", longList},
 		{"an answer that takes longer than the next look is shown", slowService},
 		{"a first visit is fast, small and still", firstVisit},
 		{"an answer that was lost is asked for again, and nothing is paid twice", lostAnswer},

@@ -1,6 +1,9 @@
 package e2e
 
-import "testing"
+import (
+	"encoding/json"
+	"testing"
+)
 
 // slowItems has the service take longer to tell of an item than the page takes to look again (lookEvery in item.tsx).
 // most is how many questions were under way at once.
@@ -28,4 +31,51 @@ func slowService(t *testing.T, w *world) {
 	if most := string(v.await("window.most")); most != "1" {
 		t.Errorf("it was asked for %s times at once", most)
 	}
+}
+
+// shortLists has the pages of a list hold one post each, and keeps what is said of them.
+const shortLists = `{
+	const ask = window.fetch
+	window.said = ''
+	window.fetch = async (to, how) => {
+		if (!how?.body?.includes('items(sort')) return ask(to, how)
+		const said = await (await ask(to, { ...how, body: how.body.replace('after: $after)', 'after: $after, first: 1)') })).text()
+		window.said += said
+		return new Response(said)
+	}
+}`
+
+// longList reads a list of several pages. What is written meanwhile is seen, and hides nothing between the pages that are
+// open. The texts of the posts are not asked for: nobody sees them there.
+func longList(t *testing.T, w *world) {
+	author := w.signUp(t, "prolific")
+	w.give(t, author, `territoryCreate(name: "shelf", description: "One after another.", baseCostSats: 1, replyCostSats: 1, billing: MONTHLY)`)
+	write := func(title string) {
+		t.Helper()
+		w.give(t, author, `createPost(title: "`+title+`", body: "Not for lists", territory: "shelf", paymentMethod: OPTIMISTIC)`)
+	}
+	write("First")
+	write("Second")
+	write("Third")
+	v := w.visitor(t)
+	v.inject(shortLists)
+	shown := func(titles ...string) {
+		t.Helper()
+		raw, err := json.Marshal(titles)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.await("JSON.stringify([...document.querySelectorAll('.items h3')].map((e) => e.textContent)) === " + quoted(string(raw)))
+	}
+	v.open("/t/shelf/new")
+	shown("Third")
+	v.press("More")
+	shown("Third", "Second")
+	write("Fourth")
+	shown("Fourth", "Third")
+	v.press("More")
+	shown("Fourth", "Third", "Second")
+	v.press("More")
+	shown("Fourth", "Third", "Second", "First")
+	v.await("!button('More') && window.said.includes('Fourth') && !window.said.includes('Not for lists')")
 }
