@@ -38,6 +38,7 @@ func TestClient(t *testing.T) {
 		{"a long thread is read to its end", longThread},
 		{"a long list is read to its end", longList},
 		{"an answer that takes longer than the next look is shown", slowService},
+		{"what people write turns nothing round beside it", turnedRound},
 		{"a first visit is fast, small and still", firstVisit},
 		{"an answer that was lost is asked for again, and nothing is paid twice", lostAnswer},
 		{"what a gateway answers is no answer, and nothing is paid twice", gatewaysAnswer},

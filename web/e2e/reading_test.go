@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 )
 
@@ -78,4 +79,34 @@ func longList(t *testing.T, w *world) {
 	v.press("More")
 	shown("Fourth", "Third", "Second", "First")
 	v.await("!button('More') && window.said.includes('Fourth') && !window.said.includes('Not for lists')")
+}
+
+// turnedRound has people end what they write with a character that writes from right to left what follows it: what
+// stands beside it, such as the host that a link leads to, still reads from left to right.
+func turnedRound(t *testing.T, w *world) {
+	key := w.signUp(t, "trickster")
+	link := w.give(t, key, `createLink(title: "Read this\u202e", url: "https://moc.lapyap.example.com/", paymentMethod: OPTIMISTIC)`)
+	poll := w.give(t, key, `createPoll(title: "Is it so?", options: ["Yes\u202e", "No"], paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	forwards := func(text string) {
+		t.Helper()
+		var at [2]float64
+		raw := v.await(`(() => {
+			const text = ` + text + `
+			const left = (i) => { const r = document.createRange(); r.setStart(text, i); r.setEnd(text, i + 1); return r.getBoundingClientRect().left }
+			return text && [left(0), left(text.data.trimEnd().length - 1)]
+		})()`)
+		if err := json.Unmarshal(raw, &at); err != nil || at[0] >= at[1] {
+			t.Errorf("%s begins at %v and ends at %v: %v", text, at[0], at[1], err)
+		}
+	}
+	v.signIn("attentive")
+	v.open("/u/trickster")
+	forwards(fmt.Sprintf("document.querySelector('#item-%s small a')?.firstChild", link))
+	v.open("/items/" + poll)
+	forwards("document.querySelector('.poll .muted')?.firstChild")
+	v.press("Vote")
+	v.invoice()
+	v.press("Close")
+	forwards("document.querySelector('aside.waiting')?.querySelector('bdi').nextSibling")
 }

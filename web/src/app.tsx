@@ -95,7 +95,7 @@ function Waiting() {
     <aside class="waiting" aria-label="Payments that are not over">
       {waiting.map((p) => (
         <p key={p}>
-          <span>{p.intent.what} is {payable(p.action!) ? 'not paid yet' : 'under way'}.</span>
+          <span><bdi>{p.intent.what}</bdi> is {payable(p.action!) ? 'not paid yet' : 'under way'}.</span>
           <button onClick={() => shown.set(p)}>{payable(p.action!) ? `Pay ${sats(p.action!.costMsat)}` : 'Show'}</button>
         </p>
       ))}
@@ -110,7 +110,7 @@ function Toast() {
     const timer = setTimeout(() => setGone(message), 6000)
     return () => clearTimeout(timer)
   }, [message])
-  return <div class="toast" role="status">{message !== gone && <span key={message}>{message.text}</span>}</div>
+  return <div class="toast" role="status">{message !== gone && <span key={message}><bdi>{message.what}</bdi>{message.text}</span>}</div>
 }
 
 // recall finds what was begun before this page was opened and is not over. Of several attempts the last counts.

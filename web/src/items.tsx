@@ -67,7 +67,7 @@ function ItemTitle({ item }: { item: Post }) {
     <>
       <Link to={`/items/${item.id}`}>{item.title}</Link>
       {away && <> <small><Away url={away.href}>{away.hostname}<span class="unseen"> (opens another site)</span> ↗</Away></small></>}
-      {item.job && <small> {item.job.company}{item.job.location && `, ${item.job.location}`}</small>}
+      {item.job && <small> <bdi>{item.job.company}</bdi>{item.job.location && <>, <bdi>{item.job.location}</bdi></>}</small>}
     </>
   )
 }

@@ -182,7 +182,7 @@ async function actionOf(id: string): Promise<Action> {
 // underway are all payments that this page knows of, the latest last; shown is the one that the dialog shows.
 export const underway = new Store<Payment[]>([])
 export const shown = new Store<Payment | null>(null)
-export const said = new Store({ text: '' }) // short messages, shown and read aloud
+export const said = new Store({ what: '', text: '' }) // short messages, shown and read aloud
 
 const tell = () => {
   underway.set([...underway.get()])
@@ -205,7 +205,7 @@ export async function pay(intent: Intent): Promise<void> {
   latest.until = Date.now() + doubleTap
   if (!underway.get().includes(payment)) return // its payer has signed out
   if (payment.action?.state === 'PAID') {
-    said.set({ text: `${intent.what}: paid from your ${payment.action.paymentMethod === 'FEE_CREDIT' ? 'credits' : 'sats'}.` })
+    said.set({ what: intent.what, text: `: paid from your ${payment.action.paymentMethod === 'FEE_CREDIT' ? 'credits' : 'sats'}.` })
     drop(payment)
   } else {
     shown.set(payment)

@@ -65,8 +65,8 @@ function Wallets({ refused }: { refused: (why: string) => void }) {
     <ol class="list wallets">
       {data.wallets.map((w, i) => (
         <li key={w.id}>
-          <h2>{w.label || kinds[w.kind]?.label} <small class="tag">{kinds[w.kind]?.label}{!w.enabled && ', off'}</small></h2>
-          <ul class="log">{w.log.nodes.map((entry) => <li key={entry.id} class={entry.ok ? 'good' : 'bad'}>{entry.message} <span class="muted">{entry.ms} ms, {ago(entry.at)}</span></li>)}</ul>
+          <h2><bdi>{w.label || kinds[w.kind]?.label}</bdi> <small class="tag">{kinds[w.kind]?.label}{!w.enabled && ', off'}</small></h2>
+          <ul class="log">{w.log.nodes.map((entry) => <li key={entry.id} class={entry.ok ? 'good' : 'bad'}><bdi>{entry.message}</bdi> <span class="muted">{entry.ms} ms, {ago(entry.at)}</span></li>)}</ul>
           <p class="buttons">
             <button onClick={change('mutation ($id: ID!, $on: Boolean!) { walletEnable(id: $id, enabled: $on) { id } }', { id: w.id, on: !w.enabled })}>{w.enabled ? 'Turn off' : 'Turn on'}</button>
             {i > 0 && <button onClick={change('mutation ($ids: [ID!]!) { walletsReorder(ids: $ids) { id } }', { ids: first(w.id) })}>Ask first</button>}

@@ -78,7 +78,7 @@ function Line({ entry: { at, action, received } }: { entry: Entry }) {
       {received && (
         <>
           <span>{received.item ? <Link to={`/items/${received.item.id}`}>{received.reason}</Link> : received.reason}
-            {' '}<small class="tag">{received.direct ? 'to your own wallet' : received.asset.toLowerCase()}</small>{received.comment && <> “{received.comment}”</>}</span>
+            {' '}<small class="tag">{received.direct ? 'to your own wallet' : received.asset.toLowerCase()}</small>{received.comment && <> “<bdi>{received.comment}</bdi>”</>}</span>
           <time class="muted" dateTime={at}>{ago(at)}</time>
           <strong class="good">+{sats(received.msat)}</strong>
         </>
