@@ -278,6 +278,34 @@ func priceFirst(t *testing.T, w *world) {
 	}
 }
 
+// writtenMeanwhile pays for what was written when the next thing is being written already: that stays as it is, and so
+// does the page.
+func writtenMeanwhile(t *testing.T, w *world) {
+	item := w.give(t, w.signUp(t, "prompting"), `createPost(title: "To be answered twice", paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	payLater := func(bolt11 string, meanwhile func()) {
+		t.Helper()
+		v.press("Close")
+		v.sees("is not paid yet.")
+		meanwhile()
+		w.pay(t, bolt11)
+		v.await("!document.querySelector('aside.waiting')")
+	}
+	write := func(field, text string) func() { return func() { t.Helper(); v.fill(field, text) } }
+
+	payLater(v.post("Paid while the next is written"), write("Title", "The next"))
+	v.await("location.pathname === '/post' && field('Title').value === 'The next'")
+	payLater(v.post("Paid from elsewhere"), func() { t.Helper(); v.press("Territories") })
+	v.await("location.pathname === '/territories'")
+
+	v.signIn("writing")
+	v.open("/items/" + item)
+	v.fill("Your comment", "Written first")
+	v.press("Comment")
+	payLater(v.invoice(), write("Your comment", "Written next"))
+	v.await("field('Your comment').value === 'Written next'")
+}
+
 // lateRecall has a page learn late what its visitor had begun before it was opened.
 const lateRecall = `{
 	const ask = window.fetch, wait = window.setTimeout

@@ -49,6 +49,7 @@ func TestClient(t *testing.T) {
 		{"a dialog ends where its way out leads elsewhere", wayOut},
 		{"who signs out in one window is signed out in the others", twoWindows},
 		{"nobody agrees to a price that has not been shown", priceFirst},
+		{"paying for what was written leaves alone what is being written", writtenMeanwhile},
 		{"who signs out leaves no key behind", nothingLeft},
 		{"who signs out leaves nothing for others to pay", anotherPayer},
 		{"who signs out is not remembered to others", anothersPast},

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { key } from './api'
 import { sats } from './format'
 import { pay, type Action } from './payments'
@@ -40,6 +40,17 @@ function Price({ price, territory }: { price: string; territory?: string }) {
 // itemOf is the item that was written, once it can be seen.
 const itemOf = (a: Action) => a.result?.item?.id
 
+// useStill tells later whether the form is still there and holds what it holds now: paying for what was written earlier
+// takes nobody from what they are writing by then.
+function useStill(written: string): () => boolean {
+  const now = useRef('')
+  useLayoutEffect(() => {
+    now.current = written
+    return () => void (now.current = '')
+  }, [written])
+  return () => now.current === written
+}
+
 export function PostPage() {
   useTitle('Write a post')
   const [title, setTitle] = useState('')
@@ -49,9 +60,10 @@ export function PostPage() {
   const [territory, setTerritory] = useState(new URLSearchParams(location.search).get('territory') ?? '')
   const { data } = useQuery<{ territories: { nodes: { name: string; state: string }[] } }>('{ territories(first: 100) { nodes { name state } } }')
   const price = usePrice({ territory, boost }, title + body)
+  const still = useStill(JSON.stringify([title, body, url, boost, territory]))
   const submit = (event: Event) => {
     event.preventDefault()
-    const done = (a: Action) => itemOf(a) && go(`/items/${itemOf(a)}`)
+    const done = (a: Action) => itemOf(a) && still() && go(`/items/${itemOf(a)}`)
     void pay({
       what: `Post: ${title}`,
       mutation: url ? 'createLink' : 'createPost',
@@ -90,9 +102,11 @@ export function PostPage() {
 export function CommentForm({ parent, done, focus }: { parent: string; done?: () => void; focus?: boolean }) {
   const [body, setBody] = useState('')
   const price = usePrice({ parent }, body)
+  const still = useStill(body)
   const submit = (event: Event) => {
     event.preventDefault()
     const written = () => {
+      if (!still()) return
       setBody('')
       done?.()
     }
