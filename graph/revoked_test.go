@@ -128,6 +128,36 @@ func TestNothingIsMadeAfterItsKeyWasRevoked(t *testing.T) {
 	}
 }
 
+// A secret that was asked for before the key was revoked is not given out after it: the owner's server would not know it.
+func TestNoSecretIsReplacedAfterItsKeyWasRevoked(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	owner := a.Person("owner", 0, 0)
+	id := a.Want(owner, `mutation { webhookCreate(url: "https://owner.example") { webhook { id } } }`, nil).text("webhookCreate", "webhook", "id")
+	tx, err := a.Pool.Begin(a.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.New(tx).LockWebhook(a.Ctx, number(t, id)); err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan answer)
+	go func() {
+		answers <- a.Do(owner, `mutation($i: ID!) { webhookRotate(id: $i) { secret } }`, vars{"i": id})
+	}()
+	a.AwaitBlocked(1)
+	a.revoke(owner)
+	if err := tx.Commit(a.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-answers; r.code() != "UNAUTHENTICATED" || strings.Contains(r.Raw, "whsec_") {
+		t.Errorf("%s", r.Raw)
+	}
+	if n := a.Count(`SELECT count(*) FROM webhook WHERE previous_until IS NOT NULL`); n != 0 {
+		t.Error("it was replaced")
+	}
+}
+
 // A zap that was begun with a stolen key fails when the thief, who is its receiver, wants it to. What failed before the key
 // was revoked, and what fails after it, is paid from nobody's balance: not even where it would suffice by now.
 func TestNothingIsTriedAgainFromTheBalanceAfterAKeyWasRevoked(t *testing.T) {

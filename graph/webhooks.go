@@ -53,7 +53,9 @@ func (m mutations) WebhookRotate(ctx context.Context, id int64) (*schema.Webhook
 		return nil, err
 	}
 	defer free()
-	return secretOf(m.Webhooks.Rotate(ctx, user, id))
+	return secretOf(m.Webhooks.RotateIf(ctx, user, id, func(ctx context.Context, q *db.Queries) error {
+		return m.holdKey(ctx, q, sessionOf(ctx))
+	}))
 }
 
 func secretOf(w webhook.Webhook, secret string, err error) (*schema.WebhookSecret, error) {

@@ -1,14 +1,18 @@
 package lnurl_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
 	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth/keyauthtest"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // Two browsers sign in by the same new wallet at the same moment: both come to the one account that it opens. An account of which no wallet
@@ -67,6 +71,42 @@ func TestALinkThatWaitsEndsWithTheKey(t *testing.T) {
 	}
 	if in := <-confirmed; in.code() != "UNAUTHENTICATED" || h.Count(`SELECT count(*) FROM linking_key`) != 1 {
 		t.Errorf("linked all the same: %+v", in)
+	}
+}
+
+// With one secret its owner can both sign in and say that it links a wallet, which it does not. Whoever is first, the
+// other waits for the challenge alone.
+func TestASignInThatIsConfirmedAsALinkIsNoDeadlock(t *testing.T) {
+	t.Parallel()
+	h := serveAPI(t, withNewUsers)
+	h.Enter("alice's")
+	alice := h.Count(`SELECT min(id) FROM usr`)
+	secret := h.signed("alice's")
+	gate, err := h.Pool.Begin(h.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gate.Exec(h.Ctx, `SELECT FROM sign_in FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	in, confirmed := make(chan asked, 1), make(chan error, 1)
+	go func() { in <- h.SignedIn(secret, "") }()
+	h.AwaitBlocked(1)
+	go func() {
+		confirmed <- pgx.BeginFunc(h.Ctx, h.Pool, func(tx pgx.Tx) error {
+			_, err := keyauth.Collect(h.Ctx, db.New(tx), secret, &alice, h.Clock.Now())
+			return err
+		})
+	}()
+	h.AwaitBlocked(2)
+	if err := gate.Rollback(h.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-in; a.code() != "" || a.Data["it"] == nil {
+		t.Errorf("%+v", a)
+	}
+	if err := <-confirmed; !errors.Is(err, paidaction.Refused(paidaction.CodeNotFound)) {
+		t.Error(err)
 	}
 }
 

@@ -37,6 +37,11 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 				return Errorf(CodeNotRetryable, "No further attempt is prepared.")
 			}
 		}
+		if m == Outgoing {
+			if err := lockForPayout(ctx, q, *a.payer, p.payout); err != nil {
+				return err
+			}
+		}
 		var hides func(context.Context) (bool, error)
 		if m.hasInvoice() {
 			if err := e.boundPending(ctx, q, a, p.forward); err != nil {

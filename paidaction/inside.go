@@ -18,9 +18,9 @@ import (
 
 // debitAndPayInside debits the price of the other action from the balance, and has that action's invoice cancelled.
 func (e *Engine) debitAndPayInside(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) error {
-	other, err := q.LockAction(ctx, tx.Payout.Inside)
+	other, err := q.LockAction(ctx, tx.Payout.Inside) // once more (lockForPayout), to read it
 	if err != nil {
-		return fmt.Errorf("lock the action to pay for: %w", err)
+		return fmt.Errorf("read the action to pay for: %w", err)
 	}
 	step, ok := FindStep(Flow(other.Flow), State(other.State), PaidInside)
 	if !ok || State(other.State) != Pending || Msat(other.CostMsat) != tx.Payout.Amount {

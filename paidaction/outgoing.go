@@ -48,13 +48,26 @@ func (e *Engine) askCost(ctx context.Context, pa *PaidAction) (finding, error) {
 	return finding{fact: BalanceWasDebited, outcome: out}, nil
 }
 
-// boundWithdrawals refuses more withdrawals under way than a payer may have. The payer may own the receiving node and
-// let payments hang: each occupies a place at our node while it looks for a route, and those whose invoices expire
-// soonest are sent first. The lock makes the count true.
-func (e *Engine) boundWithdrawals(ctx context.Context, q *db.Queries, payer int64) error {
+// lockForPayout locks what debitAndClaim goes by: the action that is to be paid for, or the payer, whose withdrawals are
+// counted. It comes before the key is taken, as all such locks do. Whoever has locked the same and comes with the same key
+// would else wait for the key, and be waited for.
+func lockForPayout(ctx context.Context, q *db.Queries, payer int64, p *Payout) error {
+	if p.Inside != 0 {
+		if _, err := q.LockAction(ctx, p.Inside); err != nil {
+			return fmt.Errorf("lock the action to pay for: %w", err)
+		}
+		return nil
+	}
 	if err := q.LockPayer(ctx, payer); err != nil {
 		return fmt.Errorf("lock the payer: %w", err)
 	}
+	return nil
+}
+
+// boundWithdrawals refuses more withdrawals under way than a payer, who is locked, may have. The payer may own the
+// receiving node and let payments hang: each occupies a place at our node while it looks for a route, and those whose
+// invoices expire soonest are sent first.
+func (e *Engine) boundWithdrawals(ctx context.Context, q *db.Queries, payer int64) error {
 	if err := q.BoundWithdrawals(ctx, db.BoundWithdrawalsParams{PayerID: payer, Most: e.Settings.MaxWithdrawals}); err != nil {
 		return fmt.Errorf("bound the withdrawals under way: %w", err)
 	}

@@ -388,6 +388,45 @@ func TestARepeatedKeyIsOneWithdrawal(t *testing.T) {
 	b.WantBalance(ledger.UserSats(b.payer), 100_000-35_000-15_000)
 }
 
+// A key is taken after all else is locked. So of a post and a withdrawal with one key, the withdrawal, which waits for
+// its payer, has nothing that the post needs.
+func TestOneKeyForAWithdrawalAndAPostIsNoDeadlock(t *testing.T) {
+	b := setup(t).rich(10_000)
+	inv := b.issue(simnode.Ask{Amount: 50_500})
+	if _, err := b.Pool.Exec(b.Ctx, `INSERT INTO upload (id, token, owner_id, bytes, content_type, fee_msat, created_at, unclaimed_at)
+		VALUES (1, repeat('a', 22), $1, 1, 'image/png', 0, now(), now())`, b.payer); err != nil {
+		t.Fatal(err)
+	}
+	gate, err := b.Pool.Begin(b.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gate.Exec(b.Ctx, `SELECT FROM upload WHERE id = 1 FOR NO KEY UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	pay := func(kind string, m paidaction.Method, args any) <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := b.Try(b.payer, kind, args, m, "one for both")
+			done <- err
+		}()
+		return done
+	}
+	posted := pay(community.KindItemCreate, paidaction.RewardSats, community.ItemCreateArgs{Title: "late", Uploads: []int64{1}})
+	b.AwaitBlocked(1) // it has locked the payer, and waits for its picture
+	withdrawn := pay(community.KindWithdraw, "", community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5})
+	b.AwaitBlocked(2)
+	if err := gate.Rollback(b.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-posted; err != nil {
+		t.Error(err)
+	}
+	if err := <-withdrawn; !errors.Is(err, paidaction.Refused(paidaction.CodeIdempotencyConflict)) {
+		t.Error(err)
+	}
+}
+
 // Spec 01 §1.8.4: what was withdrawn is not wrapped, for ever: the payer's payment would be taken with a preimage we had paid for.
 func TestWhatWasWithdrawnIsNotWrapped(t *testing.T) {
 	b := setup(t).rich(200)

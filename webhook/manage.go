@@ -25,8 +25,10 @@ type Owner *int64
 //
 // Errors: INVALID_INPUT.
 func (w *Webhooks) Create(ctx context.Context, owner Owner, url string, events []string) (Webhook, string, error) {
-	return w.CreateIf(ctx, owner, url, events, func(context.Context, *db.Queries) error { return nil })
+	return w.CreateIf(ctx, owner, url, events, always)
 }
+
+func always(context.Context, *db.Queries) error { return nil }
 
 // CreateIf is Create for a caller whose right to it may end while it waits for its turn: may is asked in the transaction
 // that stores the webhook, and its error is returned.
@@ -90,6 +92,11 @@ func (w *Webhooks) List(ctx context.Context, owner Owner) ([]Webhook, error) {
 // Rotate replaces the secret; the new one is never shown again. For a day, messages are signed with the earlier
 // secrets, too. NOT_FOUND if the webhook is not the owner's.
 func (w *Webhooks) Rotate(ctx context.Context, owner Owner, id int64) (Webhook, string, error) {
+	return w.RotateIf(ctx, owner, id, always)
+}
+
+// RotateIf is to Rotate what CreateIf is to Create.
+func (w *Webhooks) RotateIf(ctx context.Context, owner Owner, id int64, may func(context.Context, *db.Queries) error) (Webhook, string, error) {
 	var row db.Webhook
 	var secret string
 	err := pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) (err error) {
@@ -111,7 +118,10 @@ func (w *Webhooks) Rotate(ctx context.Context, owner Owner, id int64) (Webhook, 
 		if len(set.Former) > mostFormer {
 			set.Former, set.FormerUntil = set.Former[:mostFormer], set.FormerUntil[:mostFormer]
 		}
-		return q.RotateWebhook(ctx, set)
+		if err := q.RotateWebhook(ctx, set); err != nil {
+			return fmt.Errorf("store a webhook's secret: %w", err)
+		}
+		return may(ctx, q)
 	})
 	if err != nil {
 		return Webhook{}, "", err
@@ -176,6 +186,9 @@ func (w *Webhooks) Test(ctx context.Context, owner Owner, id int64) (Message, er
 		return Message{}, fmt.Errorf("read a webhook: %w", err)
 	}
 	message, err := q.InsertTestMessage(ctx, db.InsertTestMessageParams{WebhookID: id, Type: testType, At: w.now()})
+	if errors.Is(err, pgx.ErrNoRows) { // removed meanwhile
+		return Message{}, errNoSuch()
+	}
 	if err != nil {
 		return Message{}, fmt.Errorf("store a test: %w", err)
 	}

@@ -2,10 +2,12 @@ package webhook_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -94,5 +96,31 @@ func TestARemovalRefusesNoPayment(t *testing.T) {
 			}
 			w.WantState(<-done, paidaction.Paid)
 		})
+	}
+}
+
+func TestARemovedWebhookIsNotTested(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id, _ := w.Tell(nil, newServer(t).URL)
+	tx, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(w.Ctx)) }()
+	if err := db.New(tx).DeleteWebhook(w.Ctx, db.DeleteWebhookParams{ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	tested := make(chan error)
+	go func() {
+		_, err := w.Test(w.Ctx, nil, id)
+		tested <- err
+	}()
+	w.AwaitBlocked(1)
+	if err := tx.Commit(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-tested; !errors.Is(err, paidaction.Refused(paidaction.CodeNotFound)) {
+		t.Errorf("%v", err)
 	}
 }

@@ -164,7 +164,7 @@ func (r *run) rounds(ctx context.Context, round func(context.Context) error) (c 
 			return c, err
 		}
 	}
-	c = conditions{Rounds: r.Rounds, Seconds: r.Takes.Seconds(), Noise: noise(r.measured.calibrations)}
+	c = conditions{Rounds: r.Rounds, Seconds: r.Takes.Seconds(), Noise: noiseOf(r.measured.calibrations, r.measured.rates())}
 	if c.Noisy = !c.Noise.within(quiet); c.Noisy && !r.Noisy {
 		return c, noisy(c.Noise)
 	}

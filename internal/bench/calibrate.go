@@ -34,10 +34,18 @@ type pace struct {
 	Changes     float64 `json:"changes"`
 }
 
+// noise is how much a machine was disturbed during a run.
+type noise struct {
+	pace // how many times as long a calibration took beside one measurement as beside another
+	// Rounds is how many times as fast the same was, at most, in one round as in another. A machine can be quiet whenever
+	// a measurement begins, and be slowed down under its load.
+	Rounds float64 `json:"rounds"`
+}
+
 var (
-	// quiet is how much the calibrations beside the measurements of a run may differ for its figures to be reliable.
-	// Between changes of processes lies what the host does, which no virtual machine is ever quite free from.
-	quiet = pace{1.25, 2}
+	// quiet is the noise up to which figures are reliable. Between changes of processes lies what the host does, which no
+	// virtual machine is ever quite free from.
+	quiet = noise{pace{1.25, 2}, 2}
 	// calm is how much longer than the fastest a calibration may take before a measurement. It is less than quiet,
 	// because an even faster one may come.
 	calm = pace{1.15, 1.5}
@@ -52,9 +60,11 @@ func (p pace) within(bound pace) bool {
 	return p.Calculation <= bound.Calculation && p.Changes <= bound.Changes
 }
 
-func (p pace) String() string {
-	return fmt.Sprintf("the same calculation took up to %.2f times as long at one time as at another, changes between processes %.2f times",
-		p.Calculation, p.Changes)
+func (n noise) within(bound noise) bool { return n.pace.within(bound.pace) && n.Rounds <= bound.Rounds }
+
+func (n noise) String() string {
+	return fmt.Sprintf("the same calculation took up to %.2f times as long at one time as at another, changes between processes %.2f times; of two rounds one was up to %.2f times as fast",
+		n.Calculation, n.Changes, n.Rounds)
 }
 
 // extremes are the shortest and the longest times of each piece of work.
@@ -69,19 +79,25 @@ func extremes(calibrations []pace) (shortest, longest pace) {
 	return shortest, longest
 }
 
-// noise is how much the calibrations of a run differ.
-func noise(calibrations []pace) pace {
-	if len(calibrations) == 0 {
-		return pace{1, 1}
+// noiseOf is the noise of a run by the calibrations beside its measurements, and by how fast it found the same to be in
+// each round.
+func noiseOf(calibrations []pace, rates []figure) noise {
+	n := noise{pace{1, 1}, 1}
+	if len(calibrations) > 0 {
+		shortest, longest := extremes(calibrations)
+		n.pace = longest.over(shortest)
 	}
-	shortest, longest := extremes(calibrations)
-	return longest.over(shortest)
+	for _, rate := range rates {
+		s := rate.spread()
+		n.Rounds = max(n.Rounds, s[1]/s[0])
+	}
+	return n
 }
 
 // noisy is the error for unreliable figures.
-func noisy(n pace) error {
-	return fmt.Errorf("%w: %s; the bounds are %.2f and %.2f; try again when nothing else runs, or have the figures all the same with --noisy",
-		ErrNoisy, n, quiet.Calculation, quiet.Changes)
+func noisy(n noise) error {
+	return fmt.Errorf("%w: %s; the bounds are %.2f, %.2f and %.2f; try again when nothing else runs, or have the figures all the same with --noisy",
+		ErrNoisy, n, quiet.Calculation, quiet.Changes, quiet.Rounds)
 }
 
 // watch is what the calibrations of a run say about the machine.

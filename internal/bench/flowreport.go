@@ -79,10 +79,18 @@ func (r *FlowReport) Table() string {
 	return b.String()
 }
 
+func (r *FlowReport) noise() noise {
+	var rates []figure
+	for _, f := range r.Flows {
+		rates = append(rates, f.PerSecond)
+	}
+	return noiseOf(r.calibrations, rates)
+}
+
 // MarshalJSON is the value of "lightning" in the last line: the five names of spec 00 §0.2, with the latencies of the
 // slowest flow, and in addition the figures of each flow.
 func (r *FlowReport) MarshalJSON() ([]byte, error) {
-	n := noise(r.calibrations)
+	n := r.noise()
 	line := map[string]any{"rounds": r.Rounds, "seconds": r.Seconds, "noise": n, "noisy": !n.within(quiet), "lnd": r.LND}
 	var slowest50, slowest99 float64
 	for _, f := range r.Flows {
@@ -103,7 +111,7 @@ func (r *FlowReport) Write(page string) error {
 
 func (r *FlowReport) markdown(now time.Time) string {
 	var b strings.Builder
-	b.WriteString(r.Machine.markdown(now, noise(r.calibrations)))
+	b.WriteString(r.Machine.markdown(now, r.noise()))
 	fmt.Fprintf(&b, "Medians of %d rounds, with the lowest and the highest.\n\n", r.Rounds)
 	b.WriteString("| flow | paid at once | PAID/s | goal | CPU each, µs (service + PostgreSQL) | p50, ms | p99, ms | goals | jobs waiting, p50, ms | p99, ms |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, f := range r.Flows {

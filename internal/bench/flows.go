@@ -67,7 +67,7 @@ func Lightning(ctx context.Context, o Options) (*FlowReport, error) {
 		return nil, fmt.Errorf("with a real LND: %w", err)
 	}
 	report.calibrations = append(report.calibrations, report.LND.calibrations...)
-	if n := noise(report.calibrations); !n.within(quiet) && !o.Noisy {
+	if n := report.noise(); !n.within(quiet) && !o.Noisy {
 		return nil, noisy(n)
 	}
 	return report, nil

@@ -81,11 +81,11 @@ func (r *Report) markdown(now time.Time) string {
 }
 
 // markdown says when and on what the figures were taken, after a warning if they are unreliable.
-func (m machine) markdown(now time.Time, noise pace) string {
+func (m machine) markdown(now time.Time, n noise) string {
 	warning := ""
-	if !noise.within(quiet) {
+	if !n.within(quiet) {
 		warning = "**The machine was noisy: these figures are not to be relied on.**\n\n"
 	}
 	return warning + fmt.Sprintf("%s. %d cores (%s), %.0f GB of memory, %s, %s, PostgreSQL %s. Beside the measurements %s. ",
-		now.UTC().Format(time.DateOnly), m.Cores, m.CPU, m.MemoryGB, m.System, m.Go, m.Postgres, noise)
+		now.UTC().Format(time.DateOnly), m.Cores, m.CPU, m.MemoryGB, m.System, m.Go, m.Postgres, n)
 }

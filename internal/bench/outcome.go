@@ -78,6 +78,14 @@ func (m measured) of(w what, value func(outcome) float64) figure {
 	return f
 }
 
+// rates are how fast each contender was in each round.
+func (m measured) rates() (all []figure) {
+	for w := range m.outcomes {
+		all = append(all, m.of(w, tps))
+	}
+	return all
+}
+
 func tps(o outcome) float64        { return o.TPS }
 func p50(o outcome) float64        { return o.P50 }
 func p99(o outcome) float64        { return o.P99 }

@@ -24,7 +24,7 @@ type Recovery struct {
 	Machine machine     `json:"-"`
 	Rounds  int         `json:"rounds"`
 	Rows    []Recovered `json:"rows"`
-	Noise   pace        `json:"noise"`
+	Noise   noise       `json:"noise"`
 	// Worst is by how much the pages read for each open invoice grow with a history.
 	Worst float64 `json:"worst"`
 }
@@ -99,7 +99,7 @@ func Recover(ctx context.Context, o Options, before Restarts) (*Recovery, error)
 			return nil, fmt.Errorf("recovery after %d actions, with the node %s: %w", r.actions, r.of, err)
 		}
 	}
-	recovery.Noise = noise(w.calibrations)
+	recovery.Noise = noiseOf(w.calibrations, nil)
 	return recovery, recovery.judge(o.Noisy)
 }
 

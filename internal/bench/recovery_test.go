@@ -50,7 +50,7 @@ func TestRecoveryHasBounds(t *testing.T) {
 	if err := fine.judge(false); err != nil {
 		t.Error(err)
 	}
-	fine.Rows[0].Seconds, fine.Rows[2].Pages, fine.Noise = figure{6}, 5, pace{2, 1}
+	fine.Rows[0].Seconds, fine.Rows[2].Pages, fine.Noise = figure{6}, 5, noise{pace{2, 1}, 1}
 	err := fine.judge(false)
 	for _, want := range []error{ErrSlow, ErrGrows, ErrNoisy} {
 		if !errors.Is(err, want) {

@@ -19,8 +19,8 @@ type conditions struct {
 	Machine machine
 	Rounds  int
 	Seconds float64 // duration of one measurement
-	Noise   pace    // how much the calibrations differ
-	Noisy   bool    // the noise makes the figures unreliable
+	Noise   noise
+	Noisy   bool // the noise makes the figures unreliable
 }
 
 // Row is the outcome for one number of clients.

@@ -43,7 +43,9 @@ UPDATE webhook SET left_alone_until = greatest(left_alone_until, @until::timesta
 INSERT INTO notification (user_id, kind, created_at) VALUES (@user_id, 'WEBHOOK_DISABLED', @at);
 
 -- name: InsertTestMessage :one
-INSERT INTO webhook_message (webhook_id, type, created_at) VALUES (@webhook_id, @type, @at) RETURNING id;
+-- No row: the webhook was removed meanwhile.
+INSERT INTO webhook_message (webhook_id, type, created_at)
+SELECT w.id, @type, @at FROM webhook w WHERE w.id = @webhook_id FOR KEY SHARE RETURNING webhook_message.id;
 
 -- name: NewMessages :many
 -- And whose webhooks they are for; 0 is the operator.

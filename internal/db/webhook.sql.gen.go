@@ -220,17 +220,19 @@ func (q *Queries) GiveUpMessage(ctx context.Context, arg GiveUpMessageParams) er
 }
 
 const insertTestMessage = `-- name: InsertTestMessage :one
-INSERT INTO webhook_message (webhook_id, type, created_at) VALUES ($1, $2, $3) RETURNING id
+INSERT INTO webhook_message (webhook_id, type, created_at)
+SELECT w.id, $1, $2 FROM webhook w WHERE w.id = $3 FOR KEY SHARE RETURNING webhook_message.id
 `
 
 type InsertTestMessageParams struct {
-	WebhookID int64
 	Type      string
 	At        time.Time
+	WebhookID int64
 }
 
+// No row: the webhook was removed meanwhile.
 func (q *Queries) InsertTestMessage(ctx context.Context, arg InsertTestMessageParams) (int64, error) {
-	row := q.db.QueryRow(ctx, insertTestMessage, arg.WebhookID, arg.Type, arg.At)
+	row := q.db.QueryRow(ctx, insertTestMessage, arg.Type, arg.At, arg.WebhookID)
 	var id int64
 	err := row.Scan(&id)
 	return id, err

@@ -170,11 +170,6 @@ type Signed struct {
 // signed a link; EXPIRED if nobody signed in time. For a link also DUPLICATE if the wallet opens another account, and
 // INVALID_INPUT if this account has too many keys.
 func Collect(ctx context.Context, q *db.Queries, secret string, links *int64, now time.Time) (*Signed, error) {
-	if links != nil { // locked before anything else
-		if _, err := q.LockUser(ctx, *links); err != nil {
-			return nil, fmt.Errorf("lock the user: %w", err)
-		}
-	}
 	row, err := q.LockSignIn(ctx, hashOf(secret))
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("look up a challenge: %w", err)
@@ -195,6 +190,10 @@ func Collect(ctx context.Context, q *db.Queries, secret string, links *int64, no
 		return nil, fmt.Errorf("note that a challenge was used: %w", err)
 	}
 	if links != nil {
+		// After the challenge, as for a sign-in: both may be asked for with one secret.
+		if _, err := q.LockUser(ctx, *links); err != nil {
+			return nil, fmt.Errorf("lock the user: %w", err)
+		}
 		if err := link(ctx, q, row.LinkingKey, *links, now); err != nil {
 			return nil, err
 		}
