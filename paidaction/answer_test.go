@@ -60,6 +60,25 @@ func TestTheAnswerIsWhatWasStored(t *testing.T) {
 	check("a second attempt", answer, err)
 }
 
+// The cancel was committed, and then the database is away: nobody is told that nothing was changed. Asked again, it is done.
+func TestACancelThatCannotBeReadBack(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 100*sat, 0)
+	pa := donate(w, user, paidaction.Pessimistic)
+	engine, c := cutting(w, true)
+	c.then = true
+	c.armed.Store(true)
+	_, err := engine.Cancel(w.Ctx, enginetest.Caller(user), pa.ID)
+	w.WantRefusal(err, paidaction.CodeUnknownOutcome)
+	w.WantState(pa.ID, paidaction.Canceling)
+	c.away.Store(false)
+	fresh, _ := cutting(w, true)
+	if pa, err := fresh.Cancel(w.Ctx, enginetest.Caller(user), pa.ID); err != nil || pa.State != paidaction.Failed {
+		t.Errorf("%+v, %v", pa, err)
+	}
+}
+
 // plain makes two views of one action comparable: PostgreSQL has its own way to write JSON, and pgx to say in which zone a moment is.
 func plain(t *testing.T, pa *paidaction.PaidAction) {
 	t.Helper()

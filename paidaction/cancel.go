@@ -1,6 +1,9 @@
 package paidaction
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Cancel gives up an action whose invoice is not paid, and waits for the node's answer. The action may come back PAID:
 // a plain invoice can be paid before the node hears of the cancel. Cancel waits for no turn, because money may have to
@@ -32,7 +35,10 @@ func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, e
 	if _, err := e.Advance(ctx, id); err != nil {
 		e.Log.WarnContext(ctx, "the node has not confirmed the cancel yet", "action", id, "error", err)
 	}
-	return e.Get(ctx, c, id)
+	if pa, err = e.get(ctx, id); err != nil { // after a step that was committed
+		return nil, forCaller(fmt.Errorf("%w: %w", errUnknownCommit, err))
+	}
+	return e.withSecret(pa), nil
 }
 
 func notCancelable() *Error {

@@ -74,9 +74,11 @@ func thenDo(from config.Database, r archive.Range, dry bool) []string {
 	if dry {
 		return []string{}
 	}
-	tables, at := r.Tables(), from.ForTools()
-	return []string{ // one command, so that nothing is dropped if the file could not be written
-		fmt.Sprintf(`pg_dump %s --format custom --table %s --file actions_%d_%d.dump`, at, strings.Join(tables, " --table "), r.First, r.Last) +
+	tables, at, file := r.Tables(), from.ForTools(), fmt.Sprintf("actions_%d_%d.dump", r.First, r.Last)
+	// One command, so that nothing is dropped if the file could not be written. pg_dump empties its file before it looks
+	// for the tables: whoever gives the command once more must not lose what they were saved to.
+	return []string{
+		fmt.Sprintf(`pg_dump %s --format custom --table %s --file %s.part && mv %[3]s.part %[3]s`, at, strings.Join(tables, " --table "), file) +
 			fmt.Sprintf(` && psql %s --command 'DROP TABLE %s'`, at, strings.Join(tables, ", ")),
 	}
 }

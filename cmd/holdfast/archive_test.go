@@ -67,8 +67,8 @@ func archived(t *testing.T, pool *pgxpool.Pool, wantCode int, args ...string) (g
 	return got
 }
 
-// The advice that archive gives works as it is, once the password is given: the rows are in a file, the tables are gone,
-// and can be brought back.
+// The advice that archive gives works as it is, once the password is given: the rows are in a file, however often it is
+// followed, the tables are gone, and can be brought back.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	pool := past(t)
@@ -94,25 +94,27 @@ func TestArchive(t *testing.T) {
 		t.Errorf("%d tables are in the archive, want 4", count())
 	}
 	dir := t.TempDir()
-	shell := func(line string) {
+	shell := func(line string) (ok bool) {
 		t.Helper()
 		run := exec.CommandContext(t.Context(), "sh", "-c", line)
 		run.Dir, run.Env = dir, append(os.Environ(), "PGPASSWORD="+pool.Config().ConnConfig.Password, "DATABASE="+pool.Config().ConnString())
-		if out, err := run.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", line, err, out)
-		}
+		out, err := run.CombinedOutput()
+		t.Logf("%s: %v\n%s", line, err, out)
+		return err == nil
 	}
 	for _, a := range got.Archived {
-		for _, line := range a.Then {
-			shell(line)
+		// PostgreSQL may fail before it drops the tables, and somebody may give the command once more than is needed.
+		undropped, _, _ := strings.Cut(a.Then[0], " && psql")
+		if len(a.Then) != 1 || !shell(undropped) || !shell(a.Then[0]) || shell(a.Then[0]) {
+			t.Fatal("the command does not work just once")
 		}
 	}
 	if count() != 0 {
 		t.Errorf("%d tables are left", count())
 	}
-	shell(`pg_restore --dbname "$DATABASE" actions_1_5.dump`)
+	restored := shell(`pg_restore --dbname "$DATABASE" actions_1_5.dump`)
 	var steps int
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM archive.action_history_1`).Scan(&steps); err != nil || steps != 5 || count() != 2 {
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM archive.action_history_1`).Scan(&steps); err != nil || !restored || steps != 5 || count() != 2 {
 		t.Errorf("%d steps came back, in %d tables, %v", steps, count(), err)
 	}
 	code, out, said := command(t, settings(pool), "actions", "show", "3")

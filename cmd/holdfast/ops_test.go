@@ -303,8 +303,8 @@ func TestAlertsAreOfWhatIsExposed(t *testing.T) {
 				t.Errorf("the name %q is empty, not the only one, or no name", rule.Alert)
 			}
 			seen[rule.Alert] = true
-			if !strings.Contains(pages, "`"+rule.Alert+"`") {
-				t.Errorf("no page says what to do about %s", rule.Alert)
+			if !regexp.MustCompile("(?m)^\\| `" + rule.Alert + "` \\| [^|]+ \\| [^|]{20,} \\|$").MatchString(pages) {
+				t.Errorf("no row of a page's table says what to do about %s", rule.Alert)
 			}
 			if rule.For != "" && !duration.MatchString(rule.For) {
 				t.Errorf("%s: for %q", rule.Alert, rule.For)

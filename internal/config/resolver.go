@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -35,7 +36,24 @@ func Resolver(environment []string) kong.Resolver {
 type resolver struct {
 	environment map[string]string
 	loaded      bool
-	file        map[string]any
+	file        map[string]value
+}
+
+// value is what the file says of a setting. A number stays the text that it is, as in the environment: kong would round
+// it, or take it for nanoseconds.
+type value struct{ any }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *value) UnmarshalJSON(raw []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v.any); err != nil {
+		return err
+	}
+	if number, ok := v.any.(json.Number); ok {
+		v.any = number.String()
+	}
+	return nil
 }
 
 // Validate implements kong.Resolver. Every command calls it once everything is read.
@@ -65,7 +83,7 @@ func (r *resolver) Resolve(ctx *kong.Context, path *kong.Path, flag *kong.Flag) 
 	if err := r.load(ctx); err != nil {
 		return nil, &FileError{err}
 	}
-	return r.file[flag.Name], nil
+	return r.file[flag.Name].any, nil
 }
 
 // FileError is a settings file that cannot be used. It concerns no flag, although kong prefixes it with the flag that

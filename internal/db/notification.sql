@@ -6,7 +6,8 @@ WHERE a.id = @action_id AND a.payer_id IS NOT NULL
 ON CONFLICT (action_id, user_id, kind) DO NOTHING;
 
 -- name: MarkNotificationsSeen :exec
--- Up to the newest there is, so that those to come are not seen before; never back.
+-- Up to the newest there is, and never back: of those to come only one that got a lower number, and commits later, counts
+-- as seen from the beginning.
 INSERT INTO notification_seen (user_id, up_to)
 SELECT n.user_id, n.id FROM notification n
 WHERE (n.user_id, n.id) <= (@user_id::bigint, @up_to::bigint) AND n.user_id >= @user_id ORDER BY n.user_id DESC, n.id DESC LIMIT 1

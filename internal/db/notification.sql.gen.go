@@ -42,7 +42,8 @@ type MarkNotificationsSeenParams struct {
 	UpTo   int64
 }
 
-// Up to the newest there is, so that those to come are not seen before; never back.
+// Up to the newest there is, and never back: of those to come only one that got a lower number, and commits later, counts
+// as seen from the beginning.
 func (q *Queries) MarkNotificationsSeen(ctx context.Context, arg MarkNotificationsSeenParams) error {
 	_, err := q.db.Exec(ctx, markNotificationsSeen, arg.UserID, arg.UpTo)
 	return err
