@@ -1,6 +1,7 @@
 package paidaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,13 +45,24 @@ func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx *db.Transac
 	}
 	// A commit is not abandoned half-way: if its context could be cancelled, the outcome would be unknown.
 	if err := tx.Commit(context.WithoutCancel(ctx)); err != nil {
-		var pg *pgconn.PgError
-		if errors.As(err, &pg) && !isConnectionCode(pg.Code) {
+		if committedNothing(err) {
 			return fmt.Errorf("commit: %w", err)
 		}
 		return fmt.Errorf("%w: %w", errUnknownCommit, err)
 	}
 	return nil
+}
+
+// committedNothing reports that PostgreSQL's answer to a commit says that nothing was committed. A server that ends the
+// session, or panics because a file cannot be synced or the disk is full of WAL, may have committed already; also with
+// 25P04, where the whole transaction took too long. Not with 25P03, where this process stood still: the server checks
+// that before it takes the next request, including a commit.
+func committedNothing(err error) bool {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return false
+	}
+	return pg.Code == "25P03" || cmp.Or(pg.SeverityUnlocalized, pg.Severity) == "ERROR" && !isConnectionCode(pg.Code)
 }
 
 // guarded turns a panic in an action's own code into a fault, which rolls back this transaction and harms no other
@@ -66,9 +78,7 @@ func guarded(do func(q *db.Queries, tx *db.Transaction) error, q *db.Queries, tx
 
 var errConnection = errors.New("the database connection was lost")
 
-// isConnectionCode reports that the server ends the session. If that happens during a commit, the commit may be done
-// already; also with 25P04, where the whole transaction took too long. Not with 25P03, where this process stood still:
-// the server checks that before it takes the next request, including a commit.
+// isConnectionCode reports that the connection is lost, or that the server or a pooler in front of it ends the session.
 func isConnectionCode(code string) bool {
 	return len(code) == 5 && (code[:2] == "08" || code[:3] == "57P" || code == "25P04")
 }
