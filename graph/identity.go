@@ -110,7 +110,8 @@ func (r *resolver) authenticateKey(ctx context.Context, key, client string) (*se
 // notLookedUp says that nothing was begun: if the database is unavailable, the client may ask again.
 func notLookedUp(err error) error {
 	if paidaction.IsPassing(err) {
-		return refused(http.StatusServiceUnavailable, paidaction.CodeTryAgain, "A part of this service is busy or restarting. Try again in a moment.")
+		again := paidaction.Errorf(paidaction.CodeTryAgain, "A part of this service is busy or restarting. Try again in a moment.")
+		return &httpError{http.StatusServiceUnavailable, again.Because(err)}
 	}
 	return fmt.Errorf("look up a key: %w", err)
 }

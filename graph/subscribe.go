@@ -77,11 +77,11 @@ func (s subscriptions) follow(ctx context.Context, pa *paidaction.PaidAction, c 
 			return nil
 		}
 		next, err := s.again(ctx, c, pa.ID)
-		switch _, refusal := paidaction.AsRefusal(err); {
-		case refusal:
+		switch refusal, refused := paidaction.AsRefusal(err); {
+		case refused && refusal.Code != paidaction.CodeTryAgain:
 			return err
 		case err != nil:
-			// The database is unavailable for a moment; we are woken again.
+			// The database is unavailable for a moment; we are woken again, as everybody is every few seconds.
 			s.Log.WarnContext(ctx, "a subscription could not look", "action", pa.ID, "error", err)
 		default:
 			pa = next

@@ -40,11 +40,14 @@ func (c *Client) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (
 		_, err = decoded(inv)
 	}
 	if err != nil {
-		return paidaction.Route{}, err
+		return paidaction.Route{}, notProbed(err)
 	}
 	targets, err := c.targets(ctx, inv)
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
-		return paidaction.Route{}, err
+		return paidaction.Route{}, notProbed(err)
 	}
 	// Nobody knows which of several providers the payment will come through, so take the highest fee and the longest
 	// lock.
@@ -66,6 +69,9 @@ func (c *Client) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (
 	}
 	return route, nil
 }
+
+// notProbed marks what went wrong before anything was sent: a node that is slow until then locks nobody's money.
+func notProbed(err error) error { return fmt.Errorf("%w: %w", paidaction.ErrNotProbed, err) }
 
 // target is where a probe goes: to the receiver, or to the provider in front of a hidden receiver.
 type target struct {

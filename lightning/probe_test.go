@@ -155,6 +155,22 @@ func TestWhatBecomesOfAProbe(t *testing.T) {
 	}
 }
 
+// A node that is slow to say what the invoice is, or whom it knows, has sent nothing when its time is over: that is no probe which hangs.
+func TestWhatIsTooSlowBeforeAProbeIsNone(t *testing.T) {
+	t.Parallel()
+	c, server, _ := fixture(t)
+	bolt11 := hidden(t, request(1, false), []zpay32.HopHint{hop("provider", 0, 20)})
+	for _, method := range []string{"/lnrpc.Lightning/DecodePayReq", "/lnrpc.Lightning/GetNodeInfo"} {
+		server.Hang(method)
+		ctx, end := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		route, err := c.EstimateRoute(ctx, way(bolt11))
+		end()
+		if !errors.Is(err, paidaction.ErrNotProbed) || errors.Is(err, paidaction.ErrProbeOpen) || len(server.Probes()) != 0 {
+			t.Errorf("%s: %+v, %v, %d probes", method, route, err, len(server.Probes()))
+		}
+	}
+}
+
 // A probe that is too slow is listened to: that it has come back is told, and nothing if its node stops before that.
 func TestASlowProbeIsHeardOfWhenItComesBack(t *testing.T) {
 	t.Parallel()

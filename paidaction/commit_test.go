@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,12 +33,14 @@ type cut struct {
 	then  bool        // the commit is answered, and nothing is any more
 	away  atomic.Bool // from then on
 	while func()      // what happens before whoever asked for it hears that one is lost which the server has not heard of
+	says  string      // the severity and the code with which the server takes leave in place of the answer
 }
 
 type cutConn struct {
 	net.Conn
 	cut    *cut
 	broken bool
+	left   bool // the server has taken leave
 }
 
 // commitName is what pgx calls the prepared commit.
@@ -71,7 +76,20 @@ func (c *cutConn) Write(b []byte) (int, error) {
 }
 
 func (c *cutConn) Read(b []byte) (int, error) {
+	if c.left {
+		_ = c.Close()
+		return 0, io.EOF
+	}
 	n, err := c.Conn.Read(b) // the server has answered: the commit is done
+	if done := bytes.Index(b[:n], []byte("C\x00\x00\x00\x0bCOMMIT\x00")); c.broken && c.cut.says != "" {
+		if done < 0 {
+			return n, err
+		}
+		c.left = true
+		severity, code, _ := strings.Cut(c.cut.says, " ")
+		fields := fmt.Sprintf("S%[1]s\x00V%[1]s\x00C%[2]s\x00Mat the commit\x00\x00", severity, code)
+		return done + copy(b[done:], "E"+string(binary.BigEndian.AppendUint32(nil, uint32(4+len(fields))))+fields), nil
+	}
 	if c.broken && c.cut.then {
 		c.cut.away.Store(true)
 		return n, err
@@ -106,48 +124,57 @@ func cutting(w *enginetest.World, after bool) (*paidaction.Engine, *cut) {
 	return engine, c
 }
 
+// lostAnswers are ways to lose the answer to a commit that is done: the connection breaks, or the server says that it cannot go on. It panics
+// where a file cannot be synced or its disk is full of WAL, which it may find out after the commit's record is on the disk.
+var lostAnswers = []string{"", "PANIC 53100", "PANIC 58030", "FATAL XX000"}
+
 // The commit happened and its answer was lost: the row says so, and the caller learns that it is paid.
 func TestCommitWhoseAnswerWasLost(t *testing.T) {
 	t.Parallel()
-	w := enginetest.New(t, paidaction.Settings{})
-	user := w.User("payer", 100*sat, 0)
-	engine, c := cutting(w, true)
-	c.armed.Store(true)
-	pa, err := engine.Pay(w.Ctx, paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 10}, Caller: enginetest.Caller(user)})
-	if err != nil || pa.State != paidaction.Paid || c.armed.Load() {
-		t.Fatalf("%+v, %v", pa, err)
+	for _, says := range lostAnswers {
+		w := enginetest.New(t, paidaction.Settings{})
+		user := w.User("payer", 100*sat, 0)
+		engine, c := cutting(w, true)
+		c.says = says
+		c.armed.Store(true)
+		pa, err := engine.Pay(w.Ctx, paidaction.Request{Kind: community.KindDonate, Args: community.DonateArgs{Sats: 10}, Caller: enginetest.Caller(user)})
+		if err != nil || pa.State != paidaction.Paid || c.armed.Load() {
+			t.Errorf("%q: %+v, %v", says, pa, err)
+		}
+		w.WantBalance(ledger.UserCredits(user), 90*sat)
+		w.WantConserved()
 	}
-	w.WantBalance(ledger.UserCredits(user), 90*sat)
-	w.WantConserved()
 }
 
 // So it is with those that share a commit, whether they have a key or not: each finds its own row, and is not paid for again.
 func TestCommitOfManyWhoseAnswerWasLost(t *testing.T) {
 	t.Parallel()
-	w := enginetest.New(t, paidaction.Settings{})
-	item := w.Post(w.User("author", 1000*sat, 0), "popular")
-	var requests []paidaction.Request
-	for i, key := range []string{"", "key", "", "key", "", "key"} {
-		requests = append(requests, zapBy(w.User(fmt.Sprint("payer", i), 100*sat, 0), item, 10, key))
-	}
-	if _, err := ledger.Fold(w.Ctx, db.New(w.Pool), 100); err != nil { // a debit that lacks money would be tried once more
-		t.Fatal(err)
-	}
-	engine, c := cutting(w, true)
-	w.Engine = engine
-	c.every.Store(true)
-	for i, err := range crowd(w, requests) {
-		if err != nil {
-			t.Errorf("%d: %v", i, err)
+	for _, says := range lostAnswers {
+		w := enginetest.New(t, paidaction.Settings{})
+		item := w.Post(w.User("author", 1000*sat, 0), "popular")
+		var requests []paidaction.Request
+		for i, key := range []string{"", "key", "", "key", "", "key"} {
+			requests = append(requests, zapBy(w.User(fmt.Sprint("payer", i), 100*sat, 0), item, 10, key))
 		}
+		if _, err := ledger.Fold(w.Ctx, db.New(w.Pool), 100); err != nil { // a debit that lacks money would be tried once more
+			t.Fatal(err)
+		}
+		engine, c := cutting(w, true)
+		w.Engine, c.says = engine, says
+		c.every.Store(true)
+		for i, err := range crowd(w, requests) {
+			if err != nil {
+				t.Errorf("%q: %d: %v", says, i, err)
+			}
+		}
+		if n := w.Count(`SELECT max(n) FROM (SELECT count(*) AS n FROM paid_action WHERE kind = 'ZAP' GROUP BY xmin::text) AS one`); n < 3 {
+			t.Errorf("%q: at most %d zaps share a transaction", says, n)
+		}
+		for _, r := range requests {
+			w.WantBalance(ledger.UserCredits(*r.Caller.User), 90*sat)
+		}
+		w.WantConserved()
 	}
-	if n := w.Count(`SELECT max(n) FROM (SELECT count(*) AS n FROM paid_action WHERE kind = 'ZAP' GROUP BY xmin::text) AS one`); n < 3 {
-		t.Errorf("at most %d zaps share a transaction", n)
-	}
-	for _, r := range requests {
-		w.WantBalance(ledger.UserCredits(*r.Caller.User), 90*sat)
-	}
-	w.WantConserved()
 }
 
 // The commit was answered, and then the database is away. From a balance it is paid, and nothing has to be read to say so. Of an invoice

@@ -21,6 +21,8 @@ var (
 	ErrNoRoute = errors.New("the node finds no route")
 	// ErrProbeOpen: a route was probed, and the probe has not come back.
 	ErrProbeOpen = errors.New("a probe has not come back")
+	// ErrNotProbed: the node did not come to send a probe, so none is out.
+	ErrNotProbed = errors.New("no probe was sent")
 )
 
 // OpenProbe is the ErrProbeOpen of a node that still listens.
@@ -150,7 +152,7 @@ type SendingNode interface {
 	// EstimateRoute asks for a route to the receiver of an invoice. ErrNoRoute where the node finds none within the
 	// limits: a failed probe says so only in its failure reason, and the zeros beside it are no estimate (spec 03
 	// §3.2). ErrProbeOpen where the receiver does not answer in time: the probe may lock money until its HTLC expires.
-	// An OpenProbe tells when it has come back.
+	// An OpenProbe tells when it has come back. ErrNotProbed where what is asked before took too long, or failed.
 	EstimateRoute(ctx context.Context, r RouteRequest) (Route, error)
 	// Pay gives a payment to the node and passes every update to on, in order. It returns nil after a final state.
 	// After any error but that of on, the outcome of the payment is open, even if the context ended: the node goes on

@@ -1,6 +1,7 @@
 package paidaction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ func (e *Engine) inTx(ctx context.Context, do func(q *db.Queries, tx *db.Transac
 func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx *db.Transaction) error) error {
 	tx, err := db.BeginTransaction(ctx, e.Pool)
 	if err != nil {
-		return fmt.Errorf("begin: %w", err)
+		return fmt.Errorf("%w: begin: %w", errConnection, err)
 	}
 	// The rollback must go out even if the caller's context has ended; after a commit it does nothing. A connection can
 	// go silent, so the pool bounds how long the rollback and the commit wait for an answer (internal/dbconn).
@@ -44,13 +45,24 @@ func (e *Engine) once(ctx context.Context, do func(q *db.Queries, tx *db.Transac
 	}
 	// A commit is not abandoned half-way: if its context could be cancelled, the outcome would be unknown.
 	if err := tx.Commit(context.WithoutCancel(ctx)); err != nil {
-		var pg *pgconn.PgError
-		if errors.As(err, &pg) && !isConnectionCode(pg.Code) {
+		if committedNothing(err) {
 			return fmt.Errorf("commit: %w", err)
 		}
 		return fmt.Errorf("%w: %w", errUnknownCommit, err)
 	}
 	return nil
+}
+
+// committedNothing reports that PostgreSQL's answer to a commit says that nothing was committed. A server that ends the
+// session, or panics because a file cannot be synced or the disk is full of WAL, may have committed already; also with
+// 25P04, where the whole transaction took too long. Not with 25P03, where this process stood still: the server checks
+// that before it takes the next request, including a commit.
+func committedNothing(err error) bool {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return false
+	}
+	return pg.Code == "25P03" || cmp.Or(pg.SeverityUnlocalized, pg.Severity) == "ERROR" && !isConnectionCode(pg.Code)
 }
 
 // guarded turns a panic in an action's own code into a fault, which rolls back this transaction and harms no other
@@ -64,18 +76,18 @@ func guarded(do func(q *db.Queries, tx *db.Transaction) error, q *db.Queries, tx
 	return do(q, tx)
 }
 
-var errConnection = errors.New("the database connection was lost")
+// errConnection says that a transaction had no connection, or lost it, whatever the server said then.
+var errConnection = errors.New("no connection to the database")
 
-// isConnectionCode reports that the server ends the session. If that happens during a commit, the commit may be done
-// already; also with 25P04, where the whole transaction took too long. Not with 25P03, where this process stood still:
-// the server checks that before it takes the next request, including a commit.
+// isConnectionCode reports that the connection is lost, or that the server or a pooler in front of it ends the session.
 func isConnectionCode(code string) bool {
 	return len(code) == 5 && (code[:2] == "08" || code[:3] == "57P" || code == "25P04")
 }
 
-// IsPassing reports whether an error may go away by itself: the database or the network is away, too busy, shutting
-// down, or failing over. An action that fails with such an error is tried again; after any other error its payment is
-// given back. The two must not be confused in either direction (spec 05.14).
+// IsPassing reports whether an error may go away without any change of the action: the database or the network is away,
+// too busy, shutting down, or failing over, lets nobody in, or is damaged until it is mended. An action that fails with
+// such an error is tried again; after any other error its payment is given back. The two must not be confused in either
+// direction (spec 05.14).
 func IsPassing(err error) bool {
 	if err == nil {
 		return false
@@ -83,14 +95,16 @@ func IsPassing(err error) bool {
 	if _, refusal := AsRefusal(err); refusal {
 		return false
 	}
+	var connect *pgconn.ConnectError
+	if errors.Is(err, errConnection) || errors.Is(err, errUnknownCommit) || errors.As(err, &connect) {
+		return true // also where the server lets nobody in: no code of an action has any part in that
+	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		return isPassingCode(pg.Code)
 	}
 	var network net.Error
-	var connect *pgconn.ConnectError
-	return errors.Is(err, errConnection) || errors.Is(err, errUnknownCommit) || errors.Is(err, context.Canceled) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) || errors.As(err, &connect) ||
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
 }
 
@@ -99,6 +113,7 @@ func isPassingCode(code string) bool {
 	case isConnectionCode(code):
 	case strings.HasPrefix(code, "40"): // a deadlock or a serialisation failure
 	case strings.HasPrefix(code, "53"): // the server has no room for this now
+	case strings.HasPrefix(code, "58"), code == "XX001", code == "XX002": // its files fail: until they are mended
 	case code == "55P03", code == "57014": // a lock, or the statement, took too long
 	case code == "25006": // the server is read-only: not promoted yet, or demoted while our route to it is outdated
 	case code == "25P03": // this process stood still for too long, and the server has ended its transaction

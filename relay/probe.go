@@ -29,7 +29,7 @@ const (
 var errProbing = &wrap.Violation{Code: "PROBES_HANG", Why: "routes to it were tried, and its node has not answered"}
 
 // probe asks a node for a route, unless too many probes to the receiver hang. A probe without an answer in time stays
-// noted as hanging, until its node tells that it has come back.
+// noted as hanging, until its node tells that it has come back; not one that its node has not come to send.
 func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver int64, request paidaction.RouteRequest,
 	inner paidaction.Bolt11) (paidaction.Route, error) {
 	give, err := r.placeToProbe(ctx, receiver)
@@ -56,7 +56,8 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	defer cancel()
 	route, err := node.EstimateRoute(limited, request)
 	back := err == nil || errors.Is(err, paidaction.ErrNoRoute) || errors.Is(err, paidaction.ErrBolt11)
-	if errors.Is(err, paidaction.ErrProbeOpen) || !back && limited.Err() != nil {
+	mayBeOut := !back && !errors.Is(err, paidaction.ErrNotProbed)
+	if errors.Is(err, paidaction.ErrProbeOpen) || mayBeOut && limited.Err() != nil {
 		r.awaitProbe(ctx, id, err)
 		return route, fmt.Errorf("%w: %w", errProbing, err)
 	}

@@ -291,7 +291,8 @@ func nameOf(sql string) string {
 	return sql
 }
 
-// Commit commits. If it fails with an error of PostgreSQL's, nothing was committed, unless that error ends the session.
+// Commit commits. If it fails with an error of PostgreSQL's, nothing was committed, unless that error ends the session:
+// a FATAL or a PANIC may come after the commit.
 func (t *Transaction) Commit(ctx context.Context) error {
 	if t.closed {
 		return pgx.ErrTxClosed

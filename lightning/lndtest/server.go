@@ -50,6 +50,7 @@ type Server struct {
 	grpc      *grpc.Server
 	version   string
 	denied    []string
+	hanging   []string
 	starting  bool
 	graphless bool // not synced to the graph
 	chainless bool // its chain backend is away
@@ -179,6 +180,10 @@ func (s *Server) serve(listener net.Listener) {
 			if err := s.admit(ctx, info.FullMethod); err != nil {
 				return nil, err
 			}
+			if s.hangs(info.FullMethod) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
 			return next(ctx, req)
 		}),
 		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
@@ -213,6 +218,15 @@ func (s *Server) SetLocalBalance(m paidaction.Msat) { s.set(func() { s.local = m
 
 // Deny makes the macaroon lack the permission for these methods ("/lnrpc.Lightning/AddInvoice").
 func (s *Server) Deny(methods ...string) { s.set(func() { s.denied = methods }) }
+
+// Hang leaves these calls without an answer; "/lnrpc.Lightning/GetInfo" is one.
+func (s *Server) Hang(methods ...string) { s.set(func() { s.hanging = methods }) }
+
+func (s *Server) hangs(method string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.hanging, method)
+}
 
 // SetChainless makes the node answer as LND does while its chain backend is away.
 func (s *Server) SetChainless(chainless bool) { s.set(func() { s.chainless = chainless }) }
