@@ -270,7 +270,7 @@ func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f 
 		return nil
 	}
 	most := e.Settings.MaxWalletPending
-	err = q.BoundWallet(ctx, db.BoundWalletParams{WalletID: f.Wallet, Most: most, PayerID: a.payer, ClientHash: a.client, Share: (most + 2) / 3})
+	err = q.BoundWallet(ctx, db.BoundWalletParams{WalletID: f.Wallet, Most: most, PayerID: a.payer, ClientHash: a.client, Share: most/3 + min(most%3, 1)})
 	if err != nil {
 		return fmt.Errorf("bound the open invoices of a wallet: %w", err)
 	}
