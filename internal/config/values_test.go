@@ -77,6 +77,7 @@ func plain(v reflect.Value) string {
 func TestLimitsAreRefusedAtTheirEdge(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, refused, works string }{
+		{"INVOICE_EXPIRY", "1999ms", "2s"},
 		{"RECONCILE_EVERY", "999ms", "1s"},
 		{"DATABASE_STALL", "999ms", "1s"},
 		{"DATABASE_LOCK_WAIT", "10s", "11s"},
