@@ -74,8 +74,9 @@ func (s Settings) Check() error {
 		return errors.New("a percentage must lie between 0 and 100")
 	}
 	if min(s.CommentCost, s.PostCost, s.BioCost) <= 0 || s.AnonymousFactor < 1 ||
-		min(s.MaxZap, s.MaxVote, s.MaxBounty) < 1000 || max(s.MaxZap, s.MaxVote, s.MaxBounty) > paidaction.MaxMsat {
-		return errors.New("costs must be above zero, and the largest zap, vote and bounty a sat at least")
+		min(s.MaxZap, s.MaxVote, s.MaxBounty) < 1000 ||
+		max(s.CommentCost, s.PostCost, s.BioCost, s.MaxZap, s.MaxVote, s.MaxBounty) > paidaction.MaxMsat {
+		return errors.New("costs must be above zero, the largest zap, vote and bounty a sat at least, and none of them more than there is")
 	}
 	for _, b := range Billings {
 		if price := s.TerritoryPrice(b); price <= 0 || price > paidaction.MaxMsat {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -38,7 +39,8 @@ func (r Relay) Settings() relay.Settings {
 func (r Relay) check(refuse func(when bool, format string, args ...any)) {
 	refuse(r.MaxAttempts < 1, "No payment could leave: set HOLDFAST_RELAY_MAX_ATTEMPTS to 1 or more.")
 	refuse(r.SendWindow < time.Second, "No node could be asked in time: set HOLDFAST_RELAY_SEND_WINDOW to 1s or more.")
-	refuse(r.SendTimeout < time.Second || r.SendTimeout%time.Second != 0, "HOLDFAST_RELAY_SEND_TIMEOUT must be whole seconds above zero.")
+	refuse(r.SendTimeout < time.Second || r.SendTimeout%time.Second != 0 || r.SendTimeout > math.MaxInt32*time.Second,
+		"HOLDFAST_RELAY_SEND_TIMEOUT must be whole seconds, from 1s to %ds: LND counts no further.", math.MaxInt32)
 	refuse(r.AskTimeout <= 0, "No node could answer: set HOLDFAST_RELAY_ASK_TIMEOUT above zero.")
 	refuse(r.MaxWait < time.Minute, "Withdrawals would not wait for a node that is restarting: set HOLDFAST_RELAY_MAX_WAIT to 1m or more.")
 	refuse(r.Audit <= 0, "Nodes would be asked without a pause: set HOLDFAST_RELAY_AUDIT above zero.")
