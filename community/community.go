@@ -24,7 +24,7 @@ type Settings struct {
 	MaxVote         paidaction.Msat // the highest price of a vote in a poll
 	MaxBounty       paidaction.Msat
 	ReceivedPct     int // of a payment to a lightning address, which goes to its owner
-	ReceiveFeePct   int // of it, which goes to the rewards pool; the remainder is for routing (a sat at least), or the rewards
+	ReceiveFeePct   int // of it, which goes to the rewards pool, after a sat for routing; the remainder is for routing, or the rewards
 	BoostLasts      time.Duration
 	EditWindow      time.Duration // how long an author may change a text and its forwards after it was paid
 
