@@ -24,7 +24,7 @@ type Settings struct {
 	MaxVote         paidaction.Msat // the highest price of a vote in a poll
 	MaxBounty       paidaction.Msat
 	ReceivedPct     int // of a payment to a lightning address, which goes to its owner
-	ReceiveFeePct   int // of it, which goes to the rewards pool; the remainder is for routing (a sat at least), or the rewards
+	ReceiveFeePct   int // of it, which goes to the rewards pool, after a sat for routing; the remainder is for routing, or the rewards
 	BoostLasts      time.Duration
 	EditWindow      time.Duration // how long an author may change a text and its forwards after it was paid
 
@@ -74,8 +74,9 @@ func (s Settings) Check() error {
 		return errors.New("a percentage must lie between 0 and 100")
 	}
 	if min(s.CommentCost, s.PostCost, s.BioCost) <= 0 || s.AnonymousFactor < 1 ||
-		min(s.MaxZap, s.MaxVote, s.MaxBounty) < 1000 || max(s.MaxZap, s.MaxVote, s.MaxBounty) > paidaction.MaxMsat {
-		return errors.New("costs must be above zero, and the largest zap, vote and bounty a sat at least")
+		min(s.MaxZap, s.MaxVote, s.MaxBounty) < 1000 ||
+		max(s.CommentCost, s.PostCost, s.BioCost, s.MaxZap, s.MaxVote, s.MaxBounty) > paidaction.MaxMsat {
+		return errors.New("costs must be above zero, the largest zap, vote and bounty a sat at least, and none of them more than there is")
 	}
 	for _, b := range Billings {
 		if price := s.TerritoryPrice(b); price <= 0 || price > paidaction.MaxMsat {

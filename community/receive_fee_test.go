@@ -21,8 +21,8 @@ func (d dearer) Spec() paidaction.Spec {
 	return s
 }
 
-// spec 02 §2.4: of what is sent to a user a part is for the rewards, and routing gets what is left, a sat at least (spec
-// 03 §3.2). A route that costs more is not taken: the receiver gets their share in sats.
+// spec 02 §2.4: of what is sent to a user a part is for the rewards, and routing gets what is left: the first sat,
+// and all of it where it is less (spec 03 §3.2). A route that costs more is not taken: the receiver gets their share in sats.
 func TestRoutingTakesNothingFromTheRewardsShare(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -38,6 +38,8 @@ func TestRoutingTakesNothingFromTheRewardsShare(t *testing.T) {
 		"and not more than that":  {10, 100, 1_001, false},
 		"a sat of little":         {7, 20, 1_000, true},
 		"and not more of it":      {7, 20, 1_001, false},
+		"all of what is less":     {7, 9, 900, true},
+		"and no more than all":    {7, 9, 901, false},
 		"no more than 3 per cent": {0, 100, 3_001, false},
 	} {
 		t.Run(name, func(t *testing.T) {

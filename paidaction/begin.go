@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -44,7 +45,7 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 		}
 		var hides func(context.Context) (bool, error)
 		if m.hasInvoice() {
-			if err := e.boundPending(ctx, q, a, p.forward); err != nil {
+			if err := e.boundPending(ctx, q, a, p.forward, tx.Now); err != nil {
 				return err
 			}
 			hides = pg.HidesDescriptions(a.payer)
@@ -253,7 +254,9 @@ func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attem
 // boundPending refuses more open invoices than a payer may have, in all and around those of one receiver's wallet: a
 // third of its places, rounded up, is for one payer, so that others find one. The lock makes the payer's count true: a
 // payer waits only for their own requests, anonymous payers for those from the same address (spec 05.12).
-func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f *Forward) (err error) {
+//
+// Where claimForwards would send the payment back by what is under way to the receiver now, another method may do.
+func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f *Forward, now time.Time) (err error) {
 	if a.payer != nil {
 		if err := q.LockPayer(ctx, *a.payer); err != nil {
 			return fmt.Errorf("lock the payer: %w", err)
@@ -272,9 +275,14 @@ func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f 
 		return nil
 	}
 	most := e.Settings.MaxWalletPending
-	err = q.BoundWallet(ctx, db.BoundWalletParams{WalletID: f.Wallet, Most: most, PayerID: a.payer, ClientHash: a.client, Share: (most + 2) / 3})
+	err = q.BoundWallet(ctx, db.BoundWalletParams{WalletID: f.Wallet, Most: most, PayerID: a.payer, ClientHash: a.client, Share: most/3 + min(most%3, 1)})
 	if err != nil {
 		return fmt.Errorf("bound the open invoices of a wallet: %w", err)
+	}
+	err = q.BoundReceiver(ctx, db.BoundReceiverParams{ReceiverID: f.Receiver, At: now, Most: e.Settings.MaxForwards,
+		MostMsat: int64(e.Settings.MaxForwarded-f.Amount-f.Budget) + 1})
+	if err != nil {
+		return fmt.Errorf("bound what is under way to a receiver: %w", err)
 	}
 	return nil
 }

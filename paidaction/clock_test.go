@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -68,6 +69,22 @@ func TestAClockThatIsNotConfirmedGivesNoInvoiceUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.WantState(pa.ID, paidaction.Paid)
+}
+
+// The shortest time that an invoice may be given is enough for one: its node counts whole seconds, and is asked a moment
+// after the first has begun. An engine that would give less is not made.
+func TestTheShortestInvoiceCanBeMade(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{InvoiceExpiry: paidaction.MinInvoiceExpiry})
+	w.Engine.Now = func() time.Time { w.Clock.Advance(time.Millisecond); return w.Clock.Now() }
+	if pa := w.Pay(w.User("payer", 0, 0), community.KindDonate, community.DonateArgs{Sats: 10}, ""); pa.Invoice.Bolt11 == "" {
+		t.Error("there is no invoice")
+	}
+	config := w.Engine.Config
+	config.Settings = paidaction.Settings{InvoiceExpiry: paidaction.MinInvoiceExpiry - time.Millisecond}
+	if _, err := paidaction.New(config); err == nil {
+		t.Error("an engine with less is made")
+	}
 }
 
 // A held payment has at least 24 blocks above its safety height (spec 01 §1.5): an engine whose invoices would leave

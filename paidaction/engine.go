@@ -70,6 +70,10 @@ const (
 	maxPrepared = 3                // attempts after this one begin only when the payer asks (WillRetry)
 )
 
+// MinInvoiceExpiry is the least of Settings.InvoiceExpiry: a node counts whole seconds, and of the first one a part is
+// over when it is asked.
+const MinInvoiceExpiry = 2 * time.Second
+
 // Settings bound what the engine does. The zero value of each field stands for its default.
 type Settings struct {
 	InvoiceExpiry   time.Duration // how long a payer has; default 10 minutes
@@ -102,9 +106,9 @@ func (s *Settings) defaults() error {
 	s.MaxWithdrawals = cmp.Or(s.MaxWithdrawals, 10)
 	s.MaxForwards = cmp.Or(s.MaxForwards, 5)
 	s.MaxForwarded = cmp.Or(s.MaxForwarded, 1_000_000_000)
-	if s.InvoiceExpiry < time.Second || s.IssueTimeout <= 0 || s.SearchTimeout <= 0 || s.MaxPending < 1 || s.SweepWorkers < 1 || s.MaxGroup < 1 ||
+	if s.InvoiceExpiry < MinInvoiceExpiry || s.IssueTimeout <= 0 || s.SearchTimeout <= 0 || s.MaxPending < 1 || s.SweepWorkers < 1 || s.MaxGroup < 1 ||
 		s.MaxWalletPending < 1 || s.MaxForwards < 1 || s.MaxForwarded < 1 || s.MaxWithdrawals < 1 {
-		return errors.New("settings: durations and limits must be above zero, and an invoice must live for a second at least")
+		return errors.New("settings: durations and limits must be above zero, and an invoice must live for two seconds at least")
 	}
 	// A held payment must leave hours in which to settle it (spec 01 §1.5).
 	if s.CLTVDelta < s.HoldExpiryDelta+s.SafetyBlocks+24 {

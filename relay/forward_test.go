@@ -616,42 +616,6 @@ func TestWithoutAWalletThatPaysTheNextAttemptGivesCredits(t *testing.T) {
 	b.wantSound()
 }
 
-// Spec 03 §3.2: a receiver who lets payments hang holds a bounded number of them, and a bounded sum; what is above goes back at once.
-func TestAReceiverWhoLetsPaymentsHangIsBounded(t *testing.T) {
-	b := setup(t)
-	b.Run(b.Relay)
-	for i := range 10 {
-		b.wallet.Ask.Act = simnode.Holds
-		stage := "in_work"
-		if i == 0 { // one part was taken, and the rest hangs as well
-			b.wallet.Ask.Act, stage = simnode.Splits, "pending_confirmation"
-		}
-		pa := b.zap()
-		b.pay(pa)
-		b.AwaitStage(pa.ID, stage)
-	}
-	pa := b.zap()
-	if err := b.Node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {
-		t.Fatal(err)
-	}
-	for b.Advance(pa.ID) == paidaction.Moved {
-	}
-	if failed := b.WantState(pa.ID, paidaction.Failed); failed.Failure.Code != paidaction.CodeReceiverBusy {
-		t.Errorf("%v", failed.Failure)
-	}
-	b.wantOuter(pa, paidaction.InvoiceCanceled)
-	if n := b.Count(`SELECT count(*) FROM relay_payment WHERE action_id = $1`, pa.ID); n != 0 {
-		t.Error("it entered the pipeline")
-	}
-	// Another receiver is not held up.
-	other := b.User("other", 100_000, 0)
-	b.item, b.wallet = b.Post(other, "another post"), b.Wallets.Add(other)
-	pa = b.zap()
-	b.pay(pa)
-	b.Await(pa.ID, paidaction.Paid)
-	b.wantReceived(pa, 70_000)
-}
-
 // full fails the test unless the receiver's wallet takes no further zap of this payer.
 func (b *bundle) full() {
 	b.Helper()

@@ -103,7 +103,7 @@ type Settings struct {
 	MaxProbes     int64           // probes to one receiver that are out or hang; default 3
 	CrowdedAt     int64           // percent in use of what a node can send from which on it gets no forward; default 50; 100: no bound
 	MinFee        paidaction.Msat // least fee limit of a withdrawal; default 0
-	WithdrawLimit paidaction.Msat // the most of one withdrawal; default 1,000,000 sats
+	WithdrawLimit paidaction.Msat // the most of one withdrawal, its highest fee included; default 1,000,000 sats
 }
 
 // DefaultSettings are what the zero value stands for.

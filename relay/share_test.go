@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -261,6 +262,12 @@ func TestAPayerHasAShareOfAWallet(t *testing.T) {
 	b.full()
 	b.pay(first)
 	b.zap()
+}
+
+// No bound at all is a number too, and its third is for one payer.
+func TestAWalletMayHaveAnyNumberOfPlaces(t *testing.T) {
+	t.Parallel()
+	newBundle(t, paidaction.Settings{MaxWalletPending: math.MaxInt64}, "one").zap()
 }
 
 // A payer does not get more of a wallet by asking for all at once.

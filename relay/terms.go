@@ -321,8 +321,8 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 		return out, paidaction.Errorf(paidaction.CodeInvalidAmount, "The invoice names no amount. Use one that does.")
 	case p.Amount != 0 && p.Amount != inv.Amount:
 		return out, notFor(inv.Amount, p.Amount)
-	case inv.Amount > r.Settings.WithdrawLimit:
-		return out, paidaction.Errorf(paidaction.CodeInvalidAmount, "At most %d sats can be withdrawn at a time.", r.Settings.WithdrawLimit.Sats())
+	case inv.Amount > r.Settings.WithdrawLimit-p.FeeLimit: // the fee can go to the payee, by a node of theirs
+		return out, paidaction.Errorf(paidaction.CodeInvalidAmount, "At most %d sats can be withdrawn at a time, with what routing may cost.", r.Settings.WithdrawLimit.Sats())
 	case !r.now().Before(inv.Expires):
 		return out, paidaction.Errorf(paidaction.CodeInvalidInput, "The invoice has expired. Use a new one.")
 	}

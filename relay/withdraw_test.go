@@ -3,6 +3,7 @@ package relay_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -249,11 +250,34 @@ func TestTheBalanceIsWithdrawnOnce(t *testing.T) {
 	b.wantSound()
 }
 
-// The most that can be withdrawn at a time can be; a millisatoshi more is too large (below).
+// The most that can be withdrawn at a time, with its highest fee, can be; a millisatoshi more is too large (below).
 func TestTheLargestWithdrawal(t *testing.T) {
-	b := setup(t).rich(1_000_005)
-	b.withdraw(b.issue(simnode.Ask{Amount: 1_000_000_000}).Bolt11)
+	b := setup(t).rich(1_000_000)
+	b.withdraw(b.issue(simnode.Ask{Amount: 999_995_000}).Bolt11)
 	b.WantBalance(ledger.UserSats(b.payer), 0)
+}
+
+// The limit is of all that can leave: a route can lead through the payee's own node, and the fee be theirs.
+func TestAFeeDoesNotExceedTheLimitOfWithdrawals(t *testing.T) {
+	b := setup(t).rich(2_000_000)
+	withdraw := func(args community.WithdrawArgs) error {
+		_, err := b.Try(b.payer, community.KindWithdraw, args, "", "")
+		return err
+	}
+	address, invoice := fmt.Sprintf("%d@holdfast.example", b.author), b.issue(simnode.Ask{Amount: 1000}).Bolt11
+	for _, fee := range []int64{1_000_000, 1_999_999, 2_100_000_000_000_000} {
+		for _, args := range []community.WithdrawArgs{{To: invoice, MaxFeeSats: fee}, {To: address, Sats: new(int64(1)), MaxFeeSats: fee}} {
+			err := withdraw(args)
+			b.WantRefusal(err, paidaction.CodeInvalidAmount)
+			if !strings.Contains(fmt.Sprint(err), "At most 1000000 sats") {
+				t.Errorf("%v", err)
+			}
+		}
+	}
+	b.WantBalance(ledger.UserSats(b.payer), 2_000_000_000)
+	if err := withdraw(community.WithdrawArgs{To: invoice, MaxFeeSats: 999_999}); err != nil {
+		t.Error(err)
+	}
 }
 
 // What may not be withdrawn is refused with a reason, and changes nothing.
@@ -268,7 +292,7 @@ func TestWhatIsNotWithdrawn(t *testing.T) {
 			return inv.Bolt11
 		}, paidaction.CodeInvalidInput},
 		"names no amount":  {func(b *bundle) string { return b.issue(simnode.Ask{}).Bolt11 }, paidaction.CodeInvalidAmount},
-		"too large":        {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 1_000_000_001}).Bolt11 }, paidaction.CodeInvalidAmount},
+		"too large":        {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 999_995_001}).Bolt11 }, paidaction.CodeInvalidAmount},
 		"blinded":          {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 1000, Blinded: true}).Bolt11 }, paidaction.CodeInvalidInput},
 		"without a secret": {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 1000, Secretless: true}).Bolt11 }, paidaction.CodeInvalidInput},
 		"with the preimage of zeroes": {func(b *bundle) string {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/wrap"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // Config holds all settings. The tags are kong's. The environment variable of a flag is HOLDFAST_ and the flag's name
@@ -113,8 +114,8 @@ func (c *Config) Check() error {
 		"A listener without a node has nothing to listen to: set HOLDFAST_NODES, or add another role.")
 	refuse(!listenable(c.Listen), "Nobody can listen on %q: set HOLDFAST_LISTEN to HOST:PORT, such as 127.0.0.1:8080.", c.Listen)
 	refuse(c.DatabasePool < 4, "With %d database connections jobs and requests would wait for each other: set HOLDFAST_DATABASE_POOL to 4 or more.", c.DatabasePool)
-	refuse(c.InvoiceExpiry < time.Second || c.InvoiceExpiry > maxInvoiceExpiry,
-		"Invoices would expire after %s: set HOLDFAST_INVOICE_EXPIRY to between 1s and %s.", c.InvoiceExpiry, maxInvoiceExpiry)
+	refuse(c.InvoiceExpiry < paidaction.MinInvoiceExpiry || c.InvoiceExpiry > maxInvoiceExpiry,
+		"Invoices would expire after %s: set HOLDFAST_INVOICE_EXPIRY to between %s and %s.", c.InvoiceExpiry, paidaction.MinInvoiceExpiry, maxInvoiceExpiry)
 	refuse(c.HoldExpiryDelta < 1 || c.SafetyBlocks < 1,
 		"Held payments need a safety distance from the height at which a node gives them back: set HOLDFAST_HOLD_EXPIRY_DELTA and HOLDFAST_SAFETY_BLOCKS to 1 block or more.")
 	// In 64 bits, so that the sum cannot overflow.

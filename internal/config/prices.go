@@ -22,7 +22,7 @@ type Prices struct {
 	MaxVote         int64         `help:"Highest price that a poll can set for a vote, in msat." default:"1000000000"`
 	MaxBounty       int64         `help:"Largest bounty, in msat." default:"10000000000"`
 	ReceivedPct     int           `help:"Percent of what is sent to a user that the user receives." default:"90"`
-	ReceiveFeePct   int           `help:"Percent of it that goes to the rewards pool; what is left is for routing, a sat at least." default:"7"`
+	ReceiveFeePct   int           `help:"Percent of it that goes to the rewards pool, less where routing would have less than a sat; what is left is for routing." default:"7"`
 	BoostLasts      time.Duration `help:"How long a boost raises a post's rank." default:"720h"`
 	EditWindow      time.Duration `help:"How long an author may change the text and the forwards of an item that was paid for." default:"10m"`
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -19,7 +20,7 @@ type Relay struct {
 	MaxProbes     int64         `help:"Most such tries to one receiver at once, including those that hang." default:"3"`
 	CrowdedAt     int64         `help:"Percent in use of a node's outgoing balance, or of its channels' HTLC slots, from which on it gets no more payments to receivers; 100: no bound." default:"50"`
 	MinFee        int64         `help:"Smallest fee limit of a withdrawal, in msat." default:"0"`
-	WithdrawLimit int64         `help:"Largest withdrawal, in msat." default:"1000000000"`
+	WithdrawLimit int64         `help:"Largest withdrawal, with its highest routing fee, in msat." default:"1000000000"`
 
 	MaxForwards    int64 `help:"Most payments under way to one receiver." default:"5"`
 	MaxForwarded   int64 `help:"Most that these come to in total, routing included, in msat." default:"1000000000"`
@@ -38,7 +39,8 @@ func (r Relay) Settings() relay.Settings {
 func (r Relay) check(refuse func(when bool, format string, args ...any)) {
 	refuse(r.MaxAttempts < 1, "No payment could leave: set HOLDFAST_RELAY_MAX_ATTEMPTS to 1 or more.")
 	refuse(r.SendWindow < time.Second, "No node could be asked in time: set HOLDFAST_RELAY_SEND_WINDOW to 1s or more.")
-	refuse(r.SendTimeout < time.Second || r.SendTimeout%time.Second != 0, "HOLDFAST_RELAY_SEND_TIMEOUT must be whole seconds above zero.")
+	refuse(r.SendTimeout < time.Second || r.SendTimeout%time.Second != 0 || r.SendTimeout > math.MaxInt32*time.Second,
+		"HOLDFAST_RELAY_SEND_TIMEOUT must be whole seconds, from 1s to %ds: LND counts no further.", math.MaxInt32)
 	refuse(r.AskTimeout <= 0, "No node could answer: set HOLDFAST_RELAY_ASK_TIMEOUT above zero.")
 	refuse(r.MaxWait < time.Minute, "Withdrawals would not wait for a node that is restarting: set HOLDFAST_RELAY_MAX_WAIT to 1m or more.")
 	refuse(r.Audit <= 0, "Nodes would be asked without a pause: set HOLDFAST_RELAY_AUDIT above zero.")
@@ -46,6 +48,7 @@ func (r Relay) check(refuse func(when bool, format string, args ...any)) {
 		"No route could be tried: set HOLDFAST_RELAY_PROBE_TIMEOUT and HOLDFAST_RELAY_MAX_PROBES above zero.")
 	refuse(r.CrowdedAt < 1 || r.CrowdedAt > 100, "HOLDFAST_RELAY_CROWDED_AT is a percentage: set it to 1 or more, and to 100 for no bound.")
 	refuse(r.MinFee < 0 || r.WithdrawLimit < 1000, "A fee limit cannot be negative, and a withdrawal is at least one sat: check HOLDFAST_RELAY_MIN_FEE and HOLDFAST_RELAY_WITHDRAW_LIMIT.")
+	refuse(r.WithdrawLimit >= 1000 && r.MinFee > r.WithdrawLimit-1000, "Nothing could be withdrawn: set HOLDFAST_RELAY_WITHDRAW_LIMIT to a sat above HOLDFAST_RELAY_MIN_FEE at least.")
 	refuse(r.MaxWithdrawals < 1, "Nothing could be withdrawn: set HOLDFAST_RELAY_MAX_WITHDRAWALS above zero.")
 	refuse(r.MaxForwards < 1 || r.MaxForwarded < 1000 || r.MaxPending < 1,
 		"Nobody could be paid directly: set HOLDFAST_RELAY_MAX_FORWARDS, HOLDFAST_RELAY_MAX_FORWARDED and HOLDFAST_RELAY_MAX_PENDING above zero.")

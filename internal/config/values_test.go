@@ -76,36 +76,42 @@ func plain(v reflect.Value) string {
 // Each limit is refused beyond the value that still works, which is accepted.
 func TestLimitsAreRefusedAtTheirEdge(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ refused, works string }{
-		"RECONCILE_EVERY":       {"999ms", "1s"},
-		"DATABASE_STALL":        {"999ms", "1s"},
-		"DATABASE_LOCK_WAIT":    {"10s", "11s"},
-		"DATABASE_STATEMENT":    {"20s", "21s"},
-		"SYBIL_PCT":             {"101", "50"},
-		"RELAY_MAX_ATTEMPTS":    {"0", "1"},
-		"RELAY_SEND_WINDOW":     {"999ms", "1s"},
-		"RELAY_SEND_TIMEOUT":    {"1500ms", "1s"},
-		"RELAY_ASK_TIMEOUT":     {"0s", "1ms"},
-		"RELAY_MAX_WAIT":        {"59s", "1m"},
-		"RELAY_AUDIT":           {"0s", "1ms"},
-		"RELAY_PROBE_TIMEOUT":   {"0s", "1ms"},
-		"RELAY_MAX_PROBES":      {"0", "1"},
-		"RELAY_CROWDED_AT":      {"0", "1"},
-		"RELAY_MIN_FEE":         {"-1", "0"},
-		"RELAY_WITHDRAW_LIMIT":  {"999", "1000"},
-		"RELAY_MAX_WITHDRAWALS": {"0", "1"},
-		"RELAY_MAX_FORWARDS":    {"0", "1"},
-		"RELAY_MAX_FORWARDED":   {"999", "1000"},
-		"RELAY_MAX_PENDING":     {"0", "1"},
-		"LISTEN":                {"127.0.0.1:99999", ":0"},
+	for _, c := range []struct{ name, refused, works string }{
+		{"INVOICE_EXPIRY", "1999ms", "2s"},
+		{"RECONCILE_EVERY", "999ms", "1s"},
+		{"DATABASE_STALL", "999ms", "1s"},
+		{"DATABASE_LOCK_WAIT", "10s", "11s"},
+		{"DATABASE_STATEMENT", "20s", "21s"},
+		{"POST_COST", "2100000000000000001", "2100000000000000000"},
+		{"COMMENT_COST", "2100000000000000001", "2100000000000000000"},
+		{"BIO_COST", "2100000000000000001", "2100000000000000000"},
+		{"SYBIL_PCT", "101", "50"},
+		{"RELAY_MAX_ATTEMPTS", "0", "1"},
+		{"RELAY_SEND_WINDOW", "999ms", "1s"},
+		{"RELAY_SEND_TIMEOUT", "1500ms", "1s"},
+		{"RELAY_SEND_TIMEOUT", "2147483648s", "2147483647s"},
+		{"RELAY_ASK_TIMEOUT", "0s", "1ms"},
+		{"RELAY_MAX_WAIT", "59s", "1m"},
+		{"RELAY_AUDIT", "0s", "1ms"},
+		{"RELAY_PROBE_TIMEOUT", "0s", "1ms"},
+		{"RELAY_MAX_PROBES", "0", "1"},
+		{"RELAY_CROWDED_AT", "0", "1"},
+		{"RELAY_MIN_FEE", "-1", "0"},
+		{"RELAY_MIN_FEE", "999999001", "999999000"}, // of the largest withdrawal that leaves a sat
+		{"RELAY_WITHDRAW_LIMIT", "999", "1000"},
+		{"RELAY_MAX_WITHDRAWALS", "0", "1"},
+		{"RELAY_MAX_FORWARDS", "0", "1"},
+		{"RELAY_MAX_FORWARDED", "999", "1000"},
+		{"RELAY_MAX_PENDING", "0", "1"},
+		{"LISTEN", "127.0.0.1:99999", ":0"},
 	} {
 		for value, refused := range map[string]bool{c.refused: true, c.works: false} {
-			settings, err := parse(t, []string{"HOLDFAST_SECRET=" + secret, "HOLDFAST_" + name + "=" + value}, nil)
+			settings, err := parse(t, []string{"HOLDFAST_SECRET=" + secret, "HOLDFAST_" + c.name + "=" + value}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := settings.Check(); (err != nil) != refused {
-				t.Errorf("HOLDFAST_%s=%s: %v", name, value, err)
+				t.Errorf("HOLDFAST_%s=%s: %v", c.name, value, err)
 			}
 		}
 	}
