@@ -251,11 +251,15 @@ func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attem
 		Job{Kind: JobAdvance, Action: tx.Action, At: inv.ExpiresAt})
 }
 
+// hangsAfter is how long a payment to a receiver's wallet is under way before it is taken for one that hangs. Others are
+// through before the next payer has paid.
+const hangsAfter = 5 * time.Second
+
 // boundPending refuses more open invoices than a payer may have, in all and around those of one receiver's wallet: a
 // third of its places, rounded up, is for one payer, so that others find one. The lock makes the payer's count true: a
 // payer waits only for their own requests, anonymous payers for those from the same address (spec 05.12).
 //
-// Where claimForwards would send the payment back by what is under way to the receiver now, another method may do.
+// Where claimForwards would send the payment back by what hangs at the receiver, another method may do.
 func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f *Forward, now time.Time) (err error) {
 	if a.payer != nil {
 		if err := q.LockPayer(ctx, *a.payer); err != nil {
@@ -279,10 +283,10 @@ func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f 
 	if err != nil {
 		return fmt.Errorf("bound the open invoices of a wallet: %w", err)
 	}
-	err = q.BoundReceiver(ctx, db.BoundReceiverParams{ReceiverID: f.Receiver, At: now, Most: e.Settings.MaxForwards,
+	err = q.BoundReceiver(ctx, db.BoundReceiverParams{ReceiverID: f.Receiver, At: now, BegunBy: now.Add(-hangsAfter), Most: e.Settings.MaxForwards,
 		MostMsat: int64(e.Settings.MaxForwarded-f.Amount-f.Budget) + 1})
 	if err != nil {
-		return fmt.Errorf("bound what is under way to a receiver: %w", err)
+		return fmt.Errorf("bound what hangs at a receiver: %w", err)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func TestAReceiverWhoLetsPaymentsHangIsBounded(t *testing.T) {
 // hangs does.
 func TestNothingIsWrappedThatWouldGoBack(t *testing.T) {
 	t.Parallel()
-	payments := func(n int) func(*bundle) {
+	payments := func(n int, ago time.Duration) func(*bundle) {
 		return func(b *bundle) {
 			b.wallet.Ask.Act = simnode.Holds
 			for range n {
@@ -56,6 +56,7 @@ func TestNothingIsWrappedThatWouldGoBack(t *testing.T) {
 				b.pay(pa)
 				b.AwaitStage(pa.ID, "in_work")
 			}
+			b.Clock.Advance(ago)
 		}
 	}
 	probes := func(b *bundle) {
@@ -68,14 +69,15 @@ func TestNothingIsWrappedThatWouldGoBack(t *testing.T) {
 		hang     func(*bundle)
 		wrapped  bool
 	}{
-		"one payment of two":          {paidaction.Settings{MaxForwards: 2}, payments(1), true},
-		"two payments of two":         {paidaction.Settings{MaxForwards: 2}, payments(2), false},
+		"one payment of two":          {paidaction.Settings{MaxForwards: 2}, payments(1, 5*time.Second), true},
+		"two payments of two":         {paidaction.Settings{MaxForwards: 2}, payments(2, 5*time.Second), false},
+		"two that have just begun":    {paidaction.Settings{MaxForwards: 2}, payments(2, 4*time.Second), true},
 		"a probe of one":              {paidaction.Settings{MaxForwards: 1}, probes, false},
 		"a probe of the whole sum":    {paidaction.Settings{MaxForwarded: 73_000}, probes, false},
-		"the sum of two payments":     {paidaction.Settings{MaxForwarded: 2 * 73_000}, payments(1), true},
-		"less":                        {paidaction.Settings{MaxForwarded: 2*73_000 - 1}, payments(1), false},
-		"the sum of one payment":      {paidaction.Settings{MaxForwarded: 73_000}, payments(0), true},
-		"a sum that nothing is below": {paidaction.Settings{MaxForwarded: 72_999}, payments(0), false},
+		"the sum of two payments":     {paidaction.Settings{MaxForwarded: 2 * 73_000}, payments(1, 5*time.Second), true},
+		"less":                        {paidaction.Settings{MaxForwarded: 2*73_000 - 1}, payments(1, 5*time.Second), false},
+		"the sum of one payment":      {paidaction.Settings{MaxForwarded: 73_000}, payments(0, 5*time.Second), true},
+		"a sum that nothing is below": {paidaction.Settings{MaxForwarded: 72_999}, payments(0, 5*time.Second), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -72,11 +72,11 @@ SELECT i.action_id, i.receiver_id, i.amount_msat, i.budget_msat, u.payments, u.m
 WHERE i.action_id = ANY(@action_ids::bigint[]) ORDER BY i.action_id;
 
 -- name: BoundReceiver :exec
--- Fails with HF007 if what is under way to a receiver, as ForwardsToClaim counts it, is not below so many payments and so
--- much. It locks nothing: what counts is ForwardsToClaim, once the payer's payment is held.
+-- Fails with HF007 if what has been under way to a receiver for a while is not below so many payments and so much. It
+-- locks nothing: what counts is ForwardsToClaim, once the payer's payment is held.
 SELECT must_be_below(count(*), @most, 'HF007'), must_be_below(coalesce(sum(w.msat), 0)::bigint, @most_msat, 'HF007') FROM (
     SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
-    WHERE p.receiver_id = @receiver_id::bigint AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
+    WHERE p.receiver_id = @receiver_id::bigint AND p.stage IN ('incoming', 'in_work', 'pending_confirmation') AND p.created_at <= @begun_by
     UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = @receiver_id AND o.hangs_at <= @at AND o.until > @at) AS w;
 
 -- name: OpenProbes :one

@@ -193,24 +193,26 @@ func (q *Queries) BegunBeforeAccepted(ctx context.Context, actionID int64) (bool
 const boundReceiver = `-- name: BoundReceiver :exec
 SELECT must_be_below(count(*), $1, 'HF007'), must_be_below(coalesce(sum(w.msat), 0)::bigint, $2, 'HF007') FROM (
     SELECT p.amount_msat + p.budget_msat AS msat FROM relay_payment p
-    WHERE p.receiver_id = $3::bigint AND p.stage IN ('incoming', 'in_work', 'pending_confirmation')
-    UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = $3 AND o.hangs_at <= $4 AND o.until > $4) AS w
+    WHERE p.receiver_id = $3::bigint AND p.stage IN ('incoming', 'in_work', 'pending_confirmation') AND p.created_at <= $4
+    UNION ALL SELECT o.amount_msat FROM route_probe o WHERE o.receiver_id = $3 AND o.hangs_at <= $5 AND o.until > $5) AS w
 `
 
 type BoundReceiverParams struct {
 	Most       int64
 	MostMsat   int64
 	ReceiverID int64
+	BegunBy    time.Time
 	At         time.Time
 }
 
-// Fails with HF007 if what is under way to a receiver, as ForwardsToClaim counts it, is not below so many payments and so
-// much. It locks nothing: what counts is ForwardsToClaim, once the payer's payment is held.
+// Fails with HF007 if what has been under way to a receiver for a while is not below so many payments and so much. It
+// locks nothing: what counts is ForwardsToClaim, once the payer's payment is held.
 func (q *Queries) BoundReceiver(ctx context.Context, arg BoundReceiverParams) error {
 	_, err := q.db.Exec(ctx, boundReceiver,
 		arg.Most,
 		arg.MostMsat,
 		arg.ReceiverID,
+		arg.BegunBy,
 		arg.At,
 	)
 	return err
