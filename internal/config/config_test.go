@@ -412,7 +412,7 @@ func TestThePublicURL(t *testing.T) {
 	for said, want := range map[string]string{
 		"https://example.org": "https://example.org", " https://Example.org:8443/ ": "https://example.org:8443", "http://127.0.0.1:8080": "http://127.0.0.1:8080", "": "",
 		"example.org": "none", "https://": "none", "ftp://example.org": "none", "https://example.org/pay": "none", "https://u:p@example.org": "none",
-		"https://example.org?x=1": "none", "https://example.org#x": "none", "https://%zz": "none",
+		"https://example.org?x=1": "none", "https://example.org#x": "none", "https://%zz": "none", "https://münchen.example": "none",
 	} {
 		var p Public
 		switch err := p.UnmarshalText([]byte(said)); {

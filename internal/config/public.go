@@ -40,6 +40,9 @@ func (p *Public) UnmarshalText(text []byte) error {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
 		return errors.New("the public URL must be a scheme and a host alone, such as https://example.org")
 	}
+	if strings.ContainsFunc(u.Host, func(r rune) bool { return r > unicode.MaxASCII }) { // we would not know ourselves by it
+		return errors.New("the host of the public URL must be as the network has it, such as xn--mnchen-3ya.example for münchen.example")
+	}
 	*p = Public(u.String())
 	return nil
 }

@@ -112,6 +112,11 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 		return Answer{}, explain(ctx, err)
 	}
 	defer response.Body.Close()
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		// Nobody asked for another protocol. From here on the connection would be ours, and reading from it would not end
+		// with ctx, nor with anything else but the server's will.
+		return Answer{Status: response.StatusCode, Header: response.Header}, nil
+	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, MaxBody+1))
 	if r.StatusOnly {
 		return Answer{Status: response.StatusCode, Header: response.Header}, nil

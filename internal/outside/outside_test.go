@@ -275,6 +275,46 @@ func TestSlowServersAreLeft(t *testing.T) {
 	}
 }
 
+// A server that changes the protocol, which nobody asked it to, is waited for no longer either: what net/http hands over then
+// ends with no context.
+func TestNoOtherProtocolIsSpoken(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	s := server(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, both, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = both.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: silence\r\n\r\n")
+		_ = both.Flush()
+		<-over
+	})
+	t.Cleanup(func() { close(over) }) // before the server is closed, which waits for its handlers
+	c := guarded(t, s)
+	for _, statusOnly := range []bool{false, true} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		answers := make(chan Answer, 1)
+		go func() {
+			answer, err := c.Do(ctx, Request{URL: s.URL, StatusOnly: statusOnly})
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- answer
+		}()
+		select {
+		case answer := <-answers:
+			if answer.Status != http.StatusSwitchingProtocols || len(answer.Body) != 0 {
+				t.Errorf("%+v", answer)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("it is waited for without an end")
+		}
+		cancel()
+	}
+}
+
 // So it is where the caller has set no time: of all that is awaited from a stranger, nothing is without an end.
 func TestTimeIsBounded(t *testing.T) {
 	t.Parallel()
