@@ -28,7 +28,9 @@ func (l *Listener) workOffHeights(ctx context.Context) error {
 const alarmBlocks = 24
 
 // OnHeight stores a job for every held payment whose safety height is reached, and raises the alarm for those close to
-// it (spec 01 §1.5). It may be repeated.
+// it (spec 01 §1.5). It may be repeated. Where the next move is ours there is a job that makes it already: one more, when
+// the height is reached, makes it now; one more with each block would be thousands while a node is away, and none of them
+// ends before the action does.
 func (l *Listener) OnHeight(ctx context.Context, height uint32) error {
 	near := 0
 	err := l.inTx(ctx, func(q *db.Queries, tx pgx.Tx) error {
@@ -45,7 +47,7 @@ func (l *Listener) OnHeight(ctx context.Context, height uint32) error {
 			safety := uint32(*row.DeadlineHeight)
 			l.Log.ErrorContext(ctx, "ALARM: a held payment is close to its safety height and not settled", "action", row.ID,
 				"node", l.node, "height", height, "safety_height", safety)
-			if height >= safety {
+			if height >= safety && (l.told < safety || !paidaction.State(row.State).Ours()) {
 				due = append(due, paidaction.Job{Kind: paidaction.JobAdvance, Action: row.ID})
 			}
 		}
@@ -54,6 +56,7 @@ func (l *Listener) OnHeight(ctx context.Context, height uint32) error {
 	if err != nil {
 		return err
 	}
+	l.told = max(l.told, height)
 	l.Metrics.alarms.WithLabelValues(l.node).Set(float64(near))
 	l.Metrics.height.WithLabelValues(l.node).Set(float64(height))
 	return nil

@@ -240,7 +240,7 @@ func TestWhatIsToldInAnyOrderIsHeard(t *testing.T) {
 	}
 }
 
-func TestSafetyHeight(t *testing.T) {
+func TestSafetyHeight(t *testing.T) { // one job, not one with each block
 	t.Parallel()
 	w := newWorld(t)
 	l := w.listener(w.node)
@@ -262,7 +262,7 @@ func TestSafetyHeight(t *testing.T) {
 		height uint32
 		alarms float64
 		jobs   int
-	}{{safety - 25, 0, 0}, {safety - 24, 1, 0}, {safety - 1, 1, 0}, {safety, 1, 1}} {
+	}{{safety - 25, 0, 0}, {safety - 24, 1, 0}, {safety - 1, 1, 0}, {safety, 1, 1}, {safety, 1, 1}, {safety + 2, 1, 1}} {
 		if err := l.OnHeight(w.ctx, c.height); err != nil {
 			t.Fatal(err)
 		}

@@ -315,3 +315,18 @@ func dueOf(job paidaction.Job) *time.Time {
 	}
 	return &job.At
 }
+
+// River is to make no index anew that is not there: it would warn each night that migrations were missing.
+func TestIndexesThatRiverLooksAfterAreThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	worker, err := New(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, index := range worker.riverConfig().WithDefaults().ReindexerIndexNames {
+		if n := w.count(`SELECT count(*) FROM pg_indexes WHERE indexname = '` + index + `'`); n == 0 {
+			t.Errorf("there is no %s", index)
+		}
+	}
+}

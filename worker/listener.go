@@ -30,6 +30,7 @@ type Listener struct {
 	stored  position                     // the cursor as StoreCursor last stored it
 	inbox   chan paidaction.InvoiceEvent // from all streams of invoices
 	heights chan uint32                  // at most the latest one
+	told    uint32                       // the highest one whose jobs are stored
 	behind  chan struct{}                // holds a token if something may have been missed
 	holds   *holds
 	up      atomic.Bool

@@ -208,26 +208,7 @@ func (w *Worker) runJobs(ctx context.Context) error {
 		return fmt.Errorf("make the pool of the job client: %w", err)
 	}
 	defer dbconn.Close(pool)
-	queues := map[string]river.QueueConfig{
-		moneyQueue:   {MaxWorkers: moneyJobs, FetchCooldown: moneyCooldown, FetchPollInterval: moneyPoll},
-		effectQueue:  {MaxWorkers: effectJobs, FetchCooldown: effectCooldown, FetchPollInterval: effectPoll},
-		attemptQueue: {MaxWorkers: attemptJobs, FetchCooldown: foreignCooldown, FetchPollInterval: foreignPoll},
-	}
-	if w.Deliver != nil {
-		queues[deliveryQueue] = river.QueueConfig{MaxWorkers: deliveryJobs, FetchCooldown: foreignCooldown, FetchPollInterval: foreignPoll}
-	}
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Logger:                      quiet(w.Log),
-		Workers:                     w.workers(),
-		Queues:                      queues,
-		FetchCooldown:               moneyCooldown, // also for jobs that become due
-		JobTimeout:                  jobTimeout,
-		RescueStuckJobsAfter:        rescueAfter,
-		MaxAttempts:                 maxAttempts,
-		RetryPolicy:                 soonAgain{w.Clock},
-		CompletedJobRetentionPeriod: time.Hour,
-		SoftStopTimeout:             stopTimeout,
-	})
+	client, err := river.NewClient(riverpgxv5.New(pool), w.riverConfig())
 	if err != nil {
 		return fmt.Errorf("make the job client: %w", err)
 	}
@@ -253,5 +234,31 @@ func (w *Worker) runJobs(ctx context.Context) error {
 		return ctx.Err()
 	case <-limit.C:
 		return errors.New("worker: jobs did not stop in time; the sweep of another process takes their actions on")
+	}
+}
+
+func (w *Worker) riverConfig() *river.Config {
+	queues := map[string]river.QueueConfig{
+		moneyQueue:   {MaxWorkers: moneyJobs, FetchCooldown: moneyCooldown, FetchPollInterval: moneyPoll},
+		effectQueue:  {MaxWorkers: effectJobs, FetchCooldown: effectCooldown, FetchPollInterval: effectPoll},
+		attemptQueue: {MaxWorkers: attemptJobs, FetchCooldown: foreignCooldown, FetchPollInterval: foreignPoll},
+	}
+	if w.Deliver != nil {
+		queues[deliveryQueue] = river.QueueConfig{MaxWorkers: deliveryJobs, FetchCooldown: foreignCooldown, FetchPollInterval: foreignPoll}
+	}
+	return &river.Config{
+		Logger:                      quiet(w.Log),
+		Workers:                     w.workers(),
+		Queues:                      queues,
+		FetchCooldown:               moneyCooldown, // also for jobs that become due
+		JobTimeout:                  jobTimeout,
+		RescueStuckJobsAfter:        rescueAfter,
+		MaxAttempts:                 maxAttempts,
+		RetryPolicy:                 soonAgain{w.Clock},
+		CompletedJobRetentionPeriod: time.Hour,
+		SoftStopTimeout:             stopTimeout,
+		// River would make indexes anew each night. What breaks that off, as a long backup does, leaves a half-made index
+		// behind, which every job is written to for ever; and it asks for indexes that we do without (migration 35).
+		ReindexerIndexNames: []string{},
 	}
 }

@@ -263,7 +263,7 @@ ORDER BY deadline, id LIMIT @page;
 
 -- name: ActionsDueAtHeight :many
 -- Held payments of one node whose HTLC safety height is at or below the given height.
-SELECT paid_action.id, paid_action.deadline_height FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
+SELECT paid_action.id, paid_action.state, paid_action.deadline_height FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND paid_action.deadline_height <= @height AND invoice.node = @node
 ORDER BY paid_action.deadline_height, paid_action.id;
 

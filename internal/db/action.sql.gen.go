@@ -129,7 +129,7 @@ func (q *Queries) ActionsByHash(ctx context.Context, hashes [][]byte) ([]Actions
 }
 
 const actionsDueAtHeight = `-- name: ActionsDueAtHeight :many
-SELECT paid_action.id, paid_action.deadline_height FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
+SELECT paid_action.id, paid_action.state, paid_action.deadline_height FROM paid_action JOIN invoice ON invoice.action_id = paid_action.id
 WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND paid_action.deadline_height <= $1 AND invoice.node = $2
 ORDER BY paid_action.deadline_height, paid_action.id
 `
@@ -141,6 +141,7 @@ type ActionsDueAtHeightParams struct {
 
 type ActionsDueAtHeightRow struct {
 	ID             int64
+	State          string
 	DeadlineHeight *int32
 }
 
@@ -154,7 +155,7 @@ func (q *Queries) ActionsDueAtHeight(ctx context.Context, arg ActionsDueAtHeight
 	var items []ActionsDueAtHeightRow
 	for rows.Next() {
 		var i ActionsDueAtHeightRow
-		if err := rows.Scan(&i.ID, &i.DeadlineHeight); err != nil {
+		if err := rows.Scan(&i.ID, &i.State, &i.DeadlineHeight); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
