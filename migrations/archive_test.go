@@ -15,7 +15,7 @@ import (
 func downTo(t *testing.T, dsn string, version uint) {
 	t.Helper()
 	for v := version; v >= version; {
-		err := migrations.Down(context.Background(), dsn, 1)
+		err := down(context.Background(), dsn)
 		if err == nil {
 			v, _, err = migrations.Version(context.Background(), dsn)
 		}
@@ -125,7 +125,7 @@ func TestTheWayDownNeedsWhatIsArchived(t *testing.T) {
 	downTo(t, dsn, 37)
 	do(t, pool, `UPDATE action_range SET archived_at = '2026-01-03', steps = 0, postings = 0 WHERE first_action = 1`, `SELECT detach_action_range(1)`,
 		`DROP TABLE archive.posting_1`)
-	if err := migrations.Down(context.Background(), dsn, 1); err == nil || !strings.Contains(err.Error(), "posting_1") {
+	if err := down(context.Background(), dsn); err == nil || !strings.Contains(err.Error(), "posting_1") {
 		t.Fatalf("the way down: %v", err)
 	}
 	if v, dirty, err := migrations.Version(context.Background(), dsn); err != nil || v != 36 || dirty {

@@ -142,11 +142,11 @@ func locked(ctx context.Context, conn *pgx.Conn, lock string, wait time.Duration
 	err := conn.QueryRow(ctx, `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = 0 AND objsubid = 1 AND objid = `+lock+
 		` AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1`).Scan(&pid)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("%w: it was for %s, and is free now: try again", ErrLocked, wait)
+		return fmt.Errorf("%w: it was for %s, and is free now: see with holdfast migrate version what is left to do", ErrLocked, wait)
 	} else if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w, for %s and longer, by PostgreSQL's process %[3]d: if a migration is under way, let it end and try again; if none is, as after one through a pooler, end that process with SELECT pg_terminate_backend(%[3]d)", ErrLocked, wait, pid)
+	return fmt.Errorf("%w, for %s and longer, by PostgreSQL's process %[3]d: if a migration is under way, let it end, and see with holdfast migrate version what is left to do; if none is, as after one through a pooler, end that process with SELECT pg_terminate_backend(%[3]d)", ErrLocked, wait, pid)
 }
 
 func run(ctx context.Context, dsn string, do func(*migrate.Migrate) error) error {
@@ -176,20 +176,26 @@ func run(ctx context.Context, dsn string, do func(*migrate.Migrate) error) error
 // Up applies every migration that is missing. It changes nothing where none is.
 func Up(ctx context.Context, dsn string) error {
 	return run(ctx, dsn, func(m *migrate.Migrate) error {
-		if _, err := applied(m); err != nil {
+		if _, _, err := applied(m); err != nil {
 			return err
 		}
 		return m.Up()
 	})
 }
 
-// Down takes back the last steps migrations, all of them if steps is 0, and none if there are fewer. It destroys what those migrations hold.
-func Down(ctx context.Context, dsn string, steps int) error {
+// ErrMoved means that a database has another version by now than whoever asked for the way down has seen.
+var ErrMoved = errors.New("the database has moved meanwhile")
+
+// Down takes back the last steps migrations before from, which is the version that the caller has seen: all of them if steps is 0, and none if there are
+// fewer, or if the version is another by now. It destroys what those migrations hold.
+func Down(ctx context.Context, dsn string, from uint, steps int) error {
 	return run(ctx, dsn, func(m *migrate.Migrate) error {
-		there, err := applied(m)
+		version, there, err := applied(m)
 		switch {
 		case err != nil:
 			return err
+		case version != from: // somebody else had the lock: perhaps the same command, given twice
+			return fmt.Errorf("%w, from version %d to %d, and nothing was taken back: see with holdfast migrate version what is left to do", ErrMoved, from, version)
 		case steps > there:
 			return fmt.Errorf("%w: %d were to be taken back, and there are %d", ErrNoVersion, steps, there)
 		case steps == 0:
@@ -199,28 +205,27 @@ func Down(ctx context.Context, dsn string, steps int) error {
 	})
 }
 
-// applied is how many migrations a database has. A version that is newer than all of them is refused.
-func applied(m *migrate.Migrate) (int, error) {
-	version, _, err := m.Version()
+// applied is a database's version, and how many migrations it has. A version that is newer than all of them is refused.
+func applied(m *migrate.Migrate) (version uint, there int, err error) {
+	version, _, err = m.Version()
 	if errors.Is(err, migrate.ErrNilVersion) {
-		return 0, nil
+		return 0, 0, nil
 	} else if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	all, err := versions()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if latest := all[len(all)-1]; version > latest {
-		return 0, fmt.Errorf("it has version %d, and this program knows %d at most: use a newer program", version, latest)
+		return 0, 0, fmt.Errorf("it has version %d, and this program knows %d at most: use a newer program", version, latest)
 	}
-	there := 0
 	for _, v := range all {
 		if v <= version {
 			there++
 		}
 	}
-	return there, nil
+	return version, there, nil
 }
 
 // ErrNoVersion means that no migration has this number.

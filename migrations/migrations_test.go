@@ -48,6 +48,15 @@ func dump(t *testing.T, pool interface {
 	return strings.Join(lines, "\n")
 }
 
+// down takes back the last migration.
+func down(ctx context.Context, dsn string) error {
+	version, _, err := migrations.Version(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	return migrations.Down(ctx, dsn, version, 1)
+}
+
 func TestUpDownUp(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -63,7 +72,7 @@ func TestUpDownUp(t *testing.T) {
 	full := dump(t, pool)
 	// One by one, so that each way down is the exact reverse of its way up. Numbers may have gaps.
 	for v := latest; v > 0; {
-		if err := migrations.Down(ctx, dsn, 1); err != nil {
+		if err := down(ctx, dsn); err != nil {
 			t.Fatal(err)
 		}
 		if v, _, err = migrations.Version(ctx, dsn); err != nil {
@@ -96,7 +105,7 @@ func TestForceMendsADirtyVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	latest, _ := migrations.Latest()
-	for way, err := range map[string]error{"up": migrations.Up(ctx, dsn), "down": migrations.Down(ctx, dsn, 1)} {
+	for way, err := range map[string]error{"up": migrations.Up(ctx, dsn), "down": down(ctx, dsn)} {
 		if err == nil || err.Error() != migrations.Mend(latest) {
 			t.Errorf("%s on a dirty database, which is to say what to do: %v", way, err)
 		}
@@ -114,7 +123,7 @@ func TestMigrationsAreNotBounded(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	dsn := pool.Config().ConnString()
-	if err := migrations.Down(t.Context(), dsn, 1); err != nil {
+	if err := down(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
 	reader, err := pool.Begin(t.Context())
@@ -164,7 +173,8 @@ func TestTheLockIsNotWaitedForWithoutAnEnd(t *testing.T) {
 	if err := other.Lock(); err != nil {
 		t.Fatal(err)
 	}
-	if err := migrations.OpenWithin(t.Context(), dsn, 100*time.Millisecond); !errors.Is(err, migrations.ErrLocked) || !strings.Contains(err.Error(), "pg_terminate_backend(") {
+	if err := migrations.OpenWithin(t.Context(), dsn, 100*time.Millisecond); !errors.Is(err, migrations.ErrLocked) ||
+		!strings.Contains(err.Error(), "see with holdfast migrate version") || !strings.Contains(err.Error(), "pg_terminate_backend(") {
 		t.Error(err)
 	}
 	if _, _, err := migrations.Version(t.Context(), dsn); err != nil {
@@ -226,7 +236,7 @@ func before46(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool := pgtest.New(t)
 	for contested(t, pool) {
-		if err := migrations.Down(t.Context(), pool.Config().ConnString(), 1); err != nil {
+		if err := down(t.Context(), pool.Config().ConnString()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -278,6 +278,63 @@ func TestWhatWasPaidForIsNotMigratedAway(t *testing.T) {
 	}
 }
 
+// Whoever gives the command once more while the first is under way, such as in another shell or after a lost connection,
+// means the same step, and has seen the same version. So has the guard on what was paid for.
+func TestAWayDownGivenTwiceIsGoneOnce(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	env := settings(pool)
+	version := func() (uint, bool) {
+		t.Helper()
+		version, dirty, err := migrations.Version(t.Context(), pool.Config().ConnString())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return version, dirty
+	}
+	reader, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Rollback(t.Context()) //nolint:errcheck // it may have ended
+	if _, err := reader.Exec(t.Context(), "LOCK TABLE schema_migrations IN SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	type end struct {
+		code int
+		said string
+	}
+	latest, _ := version()
+	var ends [2]chan end
+	for i := range ends {
+		ends[i] = make(chan end, 1)
+		go func() {
+			code, out, said := command(t, env, "migrate", "down", "--yes")
+			ends[i] <- end{code, out + said}
+		}()
+		for waiting := 0; waiting <= i; { // the first for the reader, the second for the lock of migrations
+			if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks
+				WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND NOT granted`).Scan(&waiting); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := reader.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if first := <-ends[0]; first.code != exitOK {
+		t.Errorf("the first: exit code %d\n%s", first.code, first.said)
+	}
+	before, _ := version()
+	moved := fmt.Sprintf("the database has moved meanwhile, from version %d to %d, and nothing was taken back: see with holdfast migrate version", latest, before)
+	if second := <-ends[1]; second.code != exitFailed || !strings.Contains(second.said, moved) {
+		t.Errorf("the second: exit code %d\n%s", second.code, second.said)
+	}
+	if after, dirty := version(); before == latest || after != before || dirty {
+		t.Errorf("from version %d to %d, and then to %d (dirty: %t)", latest, before, after, dirty)
+	}
+}
+
 // What a command destroys, and its confirmation, must be given where it is called: neither a variable left behind nor
 // the settings file can.
 func TestACommandsOwnFlagsComeFromTheCommandLine(t *testing.T) {

@@ -68,10 +68,12 @@ func (c actionsGiveUp) Run(ctx context.Context, e *environment) error {
 		switch {
 		case failed != nil:
 			return failed
-		case err == nil && len(left) > 0:
-			return exitCode(exitFound)
+		case err != nil || len(left) == 0:
+			return err
+		case len(givenUp) == 0: // refused, as by the commands for a single action
+			return errors.New(left[0].Why)
 		}
-		return err
+		return fmt.Errorf("%d of %d actions were given up: %w", len(givenUp), len(ids), exitCode(exitFound))
 	})
 }
 

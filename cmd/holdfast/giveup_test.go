@@ -57,8 +57,14 @@ func TestGiveUp(t *testing.T) {
 			Why string
 		}
 	}
-	code, out, said := command(t, env, args("--yes", "--replaced", "sim", number(one), number(paid), "999")...)
+	code, out, said := command(t, env, args("--yes", "--replaced", "sim", "999", number(paid))...)
 	var got result
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitFailed || len(got.GivenUp) != 0 || len(got.Left) != 2 ||
+		!strings.HasPrefix(said, "holdfast: there is no action 999") {
+		t.Errorf("of none that can be given up: exit code %d, %v\n%s%s", code, err, out, said)
+	}
+	code, out, said = command(t, env, args("--yes", "--replaced", "sim", number(one), number(paid), "999")...)
+	got = result{}
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitFound || !reflect.DeepEqual(got.GivenUp, []int64{one}) ||
 		len(got.Left) != 2 || got.Left[0].ID != paid || !strings.Contains(got.Left[1].Why, "there is no action 999") {
 		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
@@ -73,6 +79,14 @@ func TestGiveUp(t *testing.T) {
 		if pa := w.WantState(id, paidaction.Failed); pa.Failure.Message != "Our node has lost its data." {
 			t.Errorf("its payer is told %+v", pa.Failure)
 		}
+	}
+	_, out, _ = command(t, env, "commands", "--limit", "3")
+	var noted []commandShown
+	if err := json.Unmarshal([]byte(out), &noted); err != nil || len(noted) != 3 ||
+		noted[0].Failure != nil || noted[1].Failure == nil || noted[2].Failure == nil ||
+		*noted[1].Failure != "1 of 3 actions were given up: something is left that its output tells of" ||
+		!strings.HasPrefix(*noted[2].Failure, "there is no action 999") {
+		t.Errorf("noted, the newest first: %v\n%s", err, out)
 	}
 	code, out, said = command(t, env, "reconcile")
 	var report reconcile.Report

@@ -28,7 +28,7 @@ import (
 const (
 	exitOK     = 0
 	exitFailed = 1  // tried, and failed
-	exitFound  = 3  // done, and found what it looks for: something stuck or broken
+	exitFound  = 3  // done, and found what it looks for: something stuck or broken, or left some as they are
 	exitUsage  = 64 // not tried: wrong arguments or settings (EX_USAGE of sysexits.h)
 )
 
@@ -138,10 +138,10 @@ func plain(err error) string {
 	return text
 }
 
-// exitCode is an end without a message on stderr.
+// exitCode is an end without a message on stderr. What it says is noted of commands that change something.
 type exitCode int
 
-func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+func (exitCode) Error() string { return "something is left that its output tells of" }
 
 // errSettings and errArguments mark refused input.
 var (

@@ -73,14 +73,18 @@ func (c migrateDown) Run(ctx context.Context, e *environment) error {
 	if err := sameDatabase(ctx, e); err != nil {
 		return err
 	}
-	switch destroys, err := destroysMoney(ctx, e, steps); {
+	from, _, err := migrations.Version(ctx, string(e.config.Direct()))
+	if err != nil {
+		return migrationError(e, err)
+	}
+	switch destroys, err := destroysMoney(ctx, e, from, steps); {
 	case err != nil:
 		return migrationError(e, err)
 	case destroys:
 		return fmt.Errorf("%w: that would destroy what people have paid for, and the books; nothing was taken back. If the whole database is to go, drop it", errArguments)
 	}
-	err := noteMove(ctx, e, func() error {
-		if err := migrations.Down(ctx, string(e.config.Direct()), steps); err != nil {
+	err = noteMove(ctx, e, func() error {
+		if err := migrations.Down(ctx, string(e.config.Direct()), from, steps); err != nil {
 			return migrationError(e, err)
 		}
 		return nil
@@ -91,13 +95,10 @@ func (c migrateDown) Run(ctx context.Context, e *environment) error {
 	return printVersion(ctx, e)
 }
 
-// destroysMoney reports whether the way down by so many steps would destroy what people have paid for, and the books.
-func destroysMoney(ctx context.Context, e *environment, steps int) (destroys bool, err error) {
-	version, _, err := migrations.Version(ctx, string(e.config.Direct()))
-	if err != nil {
-		return false, err
-	}
-	if keeps, err := migrations.DownKeepsMoney(version, steps); keeps || err != nil {
+// destroysMoney reports whether the way down from this version, by so many steps, would destroy what people have paid for,
+// and the books.
+func destroysMoney(ctx context.Context, e *environment, from uint, steps int) (destroys bool, err error) {
+	if keeps, err := migrations.DownKeepsMoney(from, steps); keeps || err != nil {
 		return false, err
 	}
 	err = onConnection(ctx, e.config.Direct(), func(ctx context.Context, conn *pgx.Conn) error {

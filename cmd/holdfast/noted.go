@@ -129,10 +129,7 @@ func (a asked) begun() db.NoteCommandParams {
 // ended is what is noted of a command that has ended now.
 func ended(id int64, failed error) db.NoteEndParams {
 	end := db.NoteEndParams{At: time.Now(), ID: id}
-	switch {
-	case errors.As(failed, new(exitCode)):
-		end.Failure = new("it was done, and something is left that its output tells of")
-	case failed != nil:
+	if failed != nil {
 		end.Failure = new(plain(failed))
 	}
 	return end
