@@ -18,7 +18,7 @@ func TestListsTakeFewQueries(t *testing.T) {
 	a := serve(t, recorded(t, asked), func(c *graph.Config) {
 		// By default fields wait for each other for a few milliseconds. On a busy machine one may come too late for
 		// that.
-		c.GatherFor = 600 * time.Millisecond
+		c.GatherFor = 1500 * time.Millisecond
 	})
 	reader := a.Person("reader", 0, 0)
 	// A hundred posts by as many authors in ten territories, each with three comments and an answer to each comment.

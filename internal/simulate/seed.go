@@ -25,6 +25,7 @@ type Result struct {
 
 	met      []string
 	acts     []int
+	forgot   bool // the database or a node did, so that the model was not asked
 	coverage coverage
 }
 
@@ -51,7 +52,8 @@ func try(ctx context.Context, d *database, seed uint64, without less) (result Re
 			w.violate("simulation", "%v", v)
 		}
 		w.abandon()
-		result = Result{Seed: seed, Faults: w.faults, Violations: w.violations, Story: w.story.String(), met: w.met, coverage: w.coverage}
+		result = Result{Seed: seed, Faults: w.faults, Violations: w.violations, Story: w.story.String(), met: w.met, coverage: w.coverage,
+			forgot: w.forgot() || w.loss != nil}
 		for _, a := range w.plan.acts {
 			if !without.acts[a.id] {
 				result.acts = append(result.acts, a.id)
