@@ -3,6 +3,7 @@ package paidaction
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -36,6 +37,19 @@ type Definition interface {
 	performTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
 	onPaidTogether(ctx context.Context, q *db.Queries, at time.Time, members []*member) error
 	afterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, actions []int64) error
+}
+
+// errUnknownKind says that this process does not know what an action does. Another one may: while processes are
+// replaced one by one, some have a newer program than the others.
+var errUnknownKind = errors.New("this process knows no such kind of action")
+
+// definition is what actions of a kind do.
+func (e *Engine) definition(kind string) (Definition, error) {
+	def, ok := e.actions[kind]
+	if !ok {
+		return nil, fmt.Errorf("%w: %s", errUnknownKind, kind)
+	}
+	return def, nil
 }
 
 // Define makes an Action known to the engine.

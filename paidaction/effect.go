@@ -18,9 +18,9 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg *db.Transaction, r
 	if step.Effect == Nothing {
 		return nil
 	}
-	def, ok := e.actions[row.Kind]
-	if !ok {
-		return fmt.Errorf("action %d is of the unknown kind %q", row.ID, row.Kind)
+	def, err := e.definition(row.Kind)
+	if err != nil {
+		return err
 	}
 	tx := txOf(q, row, now)
 	if step.When == InvoiceIsHeld && found.received < tx.Cost {

@@ -30,10 +30,11 @@ func (e *Engine) storeFailure(ctx context.Context, pg pgx.Tx, row db.PaidAction,
 	return nil
 }
 
-// WillRetry reports whether the next attempt of a failed action is prepared without being asked for.
+// WillRetry reports whether the next attempt of a failed action is prepared without being asked for. Whether one of a
+// kind that is unknown here is, a process that knows it decides (Again).
 func (e *Engine) WillRetry(pa *PaidAction) bool {
 	def, ok := e.actions[pa.Kind]
-	return ok && def.Spec().Again && pa.State == Failed && pa.Flow == FlowWrapped && pa.Failure != nil && pa.Failure.Code == CodePaymentFailed &&
+	return (!ok || def.Spec().Again) && pa.State == Failed && pa.Flow == FlowWrapped && pa.Failure != nil && pa.Failure.Code == CodePaymentFailed &&
 		pa.Attempt < maxPrepared && !pa.againRefused && e.now().Sub(pa.ChangedAt) < retryWindow
 }
 
@@ -86,13 +87,17 @@ func RefuseAgainOf(ctx context.Context, q *db.Queries, payer int64, now time.Tim
 
 // prepare begins the attempt that follows a failed one.
 func (e *Engine) prepare(ctx context.Context, failed *PaidAction) error {
+	def, err := e.definition(failed.Kind)
+	if err != nil {
+		return err
+	}
 	was, err := db.New(e.Pool).WrappedFor(ctx, failed.ID)
 	if err != nil {
 		return fmt.Errorf("read the invoice of action %d: %w", failed.ID, err)
 	}
 	end, may := e.preparing.begin(was.ReceiverID)
 	defer end()
-	a := &attempt{def: e.actions[failed.Kind], args: failed.Args, payer: failed.Payer, client: failed.client, number: int16(failed.Attempt) + 1,
+	a := &attempt{def: def, args: failed.Args, payer: failed.Payer, client: failed.client, number: int16(failed.Attempt) + 1,
 		previous: failed.ID, genesis: &failed.Genesis, turn: unordered{}, proof: proof{proved: failed.proved}, chosen: was.Chosen, indirect: !may, unasked: true}
 	_, err = e.walk(ctx, a, "")
 	return err

@@ -86,9 +86,13 @@ func (e *Engine) afterPaid(ctx context.Context, ids ...int64) error {
 		}
 		now := e.now()
 		for _, k := range kinds {
-			def := e.actions[k.Kind]
+			if !k.Paid {
+				continue
+			}
+			def, err := e.definition(k.Kind)
 			switch {
-			case def == nil || !def.SideEffects() || !k.Paid:
+			case err != nil:
+			case !def.SideEffects():
 			case def.grouped():
 				err = def.afterPaidTogether(ctx, q, now, k.Ids)
 			case len(ids) > 1:

@@ -45,9 +45,9 @@ func (e *Engine) issue(ctx context.Context, pa *PaidAction) (*PaidAction, error)
 	if left < time.Second {
 		return nil, errNoInvoice()
 	}
-	def, ok := e.actions[pa.Kind]
-	if !ok {
-		return nil, fmt.Errorf("issue the invoice of action %d: no action is called %s", pa.ID, pa.Kind)
+	def, err := e.definition(pa.Kind)
+	if err != nil {
+		return nil, fmt.Errorf("issue the invoice of action %d: %w", pa.ID, err)
 	}
 	description, err := def.descriptionHash(pa.Args)
 	if err != nil {

@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -187,6 +188,29 @@ func TestWhatPassesDoesNotEndTheAttempts(t *testing.T) {
 	if err := b.Engine.Again(b.Ctx, pa.ID); err != nil {
 		t.Fatal(err)
 	}
+	b.WantState(pa.ID, paidaction.Retrying)
+}
+
+// A process that does not know the kind of what failed, as while processes are replaced one by one, leaves the next
+// attempt to one that does.
+func TestAnOldProcessLeavesTheNextAttemptOfANewKindToTheNewOnes(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	stop := b.Run(b.Relay)
+	pa := b.zap()
+	b.pay(pa)
+	b.Await(pa.ID, paidaction.Failed)
+	stop()
+	config := b.Engine.Config
+	config.Actions = slices.DeleteFunc(slices.Clone(config.Actions), func(d paidaction.Definition) bool { return d.Spec().Kind == community.KindZap })
+	old, err := paidaction.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Again(b.Ctx, pa.ID); !paidaction.IsPassing(err) {
+		t.Errorf("error %v", err)
+	}
+	b.Drain()
 	b.WantState(pa.ID, paidaction.Retrying)
 }
 

@@ -12,6 +12,7 @@ import (
 
 // How a claim ended.
 const (
+	endedPaid    = "PAID"     // its preimage is known
 	endedFailed  = "FAILED"   // the node says so, or is too crowded to be given it
 	endedNotSent = "NOT_SENT" // nothing was sent under it
 )

@@ -73,6 +73,22 @@ func TestAReceiversPreimageBringsAWithdrawalOn(t *testing.T) {
 			b.Node.Wipe()
 			return pa
 		},
+		"claimed, and its node made anew shows that somebody has tried in vain": func(b *bundle) *paidaction.PaidAction {
+			pa := b.held()
+			row := b.AwaitStage(pa.ID, "in_work")
+			if err := b.wallet.Receiver.Settle(paidaction.Hash(row.PaymentHash)); err != nil {
+				b.Fatal(err)
+			}
+			b.wallet.Receiver.Change(paidaction.Hash(row.PaymentHash), simnode.Refuses)
+			b.Node.Replace()
+			var last paidaction.PaymentUpdate
+			err := b.Node.Pay(b.Ctx, paidaction.PaymentRequest{Bolt11: row.Bolt11, FeeLimit: 5_000, Timeout: time.Second},
+				func(u paidaction.PaymentUpdate) error { last = u; return nil })
+			if err != nil || last.State != paidaction.PaymentFailed {
+				b.Fatalf("the one by hand: %+v, %v", last, err)
+			}
+			return pa
+		},
 		"waiting": func(b *bundle) *paidaction.PaidAction {
 			pa := b.forgotten()
 			b.Clock.Advance(3 * time.Hour)
@@ -82,7 +98,11 @@ func TestAReceiversPreimageBringsAWithdrawalOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t).rich(100)
 			pa := lost(b)
-			row := b.AwaitStage(pa.ID, map[string]string{"claimed": "in_work", "waiting": "incoming"}[name])
+			stage := "in_work"
+			if name == "waiting" {
+				stage = "incoming"
+			}
+			row := b.AwaitStage(pa.ID, stage)
 			preimage := b.wallet.Receiver.Preimage(paidaction.Hash(row.PaymentHash))
 			if err := b.Engine.Learn(b.Ctx, pa.ID, preimage); err != nil {
 				t.Fatal(err)

@@ -228,7 +228,15 @@ func (r *Relay) confirm(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 			return out, fmt.Errorf("read the claims: %w", err)
 		}
 		for _, a := range claims {
-			if a.Node == *row.Node && now.IsEarlier(a.Earlier) {
+			if a.Node != *row.Node {
+				continue
+			}
+			if a.Outcome != nil && *a.Outcome == endedPaid {
+				if err := r.sameAsClaimed(ctx, node, a); err != nil {
+					return out, err
+				}
+			}
+			if now.IsEarlier(a.Earlier) {
 				return out, r.lost(a, "%w, only one that had failed before it: was node %s restored?",
 					paidaction.ErrPaymentNotFound, a.Node)
 			}

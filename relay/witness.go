@@ -47,8 +47,8 @@ func (r *Relay) sameAsClaimed(ctx context.Context, node paidaction.SendingNode, 
 		return fmt.Errorf("ask node %s for its key: %w", attempt.Node, err)
 	}
 	if key != attempt.NodeKey {
-		return r.lost(attempt, "another node answers under the name of node %s: what failed there is no word of this payment",
-			attempt.Node)
+		return r.lost(attempt, "%w, another one answers under the name of node %s: what failed there is no word of this payment",
+			paidaction.ErrPaymentNotFound, attempt.Node)
 	}
 	return nil
 }
