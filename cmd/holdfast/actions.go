@@ -62,7 +62,7 @@ func (c actionsList) Run(ctx context.Context, e *environment) error {
 
 // newest says which page of a list is shown. The newest come first.
 type newest struct {
-	Before int64 `help:"Only those with a smaller number: gives the next page." default:"0"`
+	Before int64 `help:"Only those with a smaller number (ID): gives the next page." default:"0"`
 	Limit  int32 `help:"How many to list at most." default:"50"`
 }
 

@@ -30,26 +30,43 @@ func (c archiveCommand) Run(ctx context.Context, e *environment) error {
 	if c.OlderThan < archive.MinAge {
 		return fmt.Errorf("%w: --older-than: %w", errArguments, archive.ErrTooYoung)
 	}
-	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
+	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {
+		left, err := q.UndroppedRanges(ctx)
+		if err != nil {
+			return fmt.Errorf("find what was archived before: %w", err)
+		}
 		result, failed := archive.Run(ctx, archive.Config{Pool: pool, OlderThan: c.OlderThan, DryRun: c.DryRun})
 		told := struct {
 			DryRun   bool            `json:"dry_run"`
+			Left     []archivedRange `json:"left"` // archived before: whoever called then may not have seen the commands
 			Archived []archivedRange `json:"archived"`
 			Kept     *archive.Kept   `json:"kept,omitempty"`
-		}{c.DryRun, []archivedRange{}, result.Kept}
+		}{c.DryRun, []archivedRange{}, []archivedRange{}, result.Kept}
+		for _, l := range left {
+			r := archive.Range{First: l.FirstAction, Last: l.LastAction}
+			before := archive.Archived{Range: r, Steps: l.Steps, Postings: l.Postings}
+			told.Left = append(told.Left, archivedRange{before, thenDo(e.config.Direct(), r, false)})
+		}
 		for _, a := range result.Archived {
 			told.Archived = append(told.Archived, archivedRange{a, thenDo(e.config.Direct(), a.Range, c.DryRun)})
 		}
-		err := e.print(told, func(t *table) {
+		err = e.print(told, func(t *table) {
+			advise := func(a archivedRange, are string) {
+				t.row(fmt.Sprintf("The actions from %d to %d %s: %d steps, %d postings. To save them to a file and then drop them here:",
+					a.First, a.Last, are, a.Steps, a.Postings))
+				for _, command := range a.Then {
+					t.row("  " + command)
+				}
+			}
+			for _, l := range told.Left {
+				advise(l, "were archived before, and are still here")
+			}
 			for _, a := range told.Archived {
 				if c.DryRun {
 					t.row(fmt.Sprintf("The actions from %d to %d would be archived.", a.First, a.Last))
 					continue
 				}
-				t.row(fmt.Sprintf("The actions from %d to %d are archived: %d steps, %d postings. To save them to a file and then drop them here:", a.First, a.Last, a.Steps, a.Postings))
-				for _, command := range a.Then {
-					t.row("  " + command)
-				}
+				advise(a, "are archived")
 			}
 			if k := told.Kept; k != nil {
 				t.row(fmt.Sprintf("Those from %d to %d stay: %s.", k.First, k.Last, k.Why))

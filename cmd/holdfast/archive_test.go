@@ -2,16 +2,15 @@ package main
 
 import (
 	"encoding/json"
-	"log/slog"
 	"os"
 	"os/exec"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/archive"
-	"github.com/a-seed-a7aed72f/holdfast/internal/config"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 )
 
@@ -38,8 +37,8 @@ func past(t *testing.T) *pgxpool.Pool {
 
 // told is the output of holdfast archive.
 type told struct {
-	DryRun   bool `json:"dry_run"`
-	Archived []struct {
+	DryRun         bool `json:"dry_run"`
+	Left, Archived []struct {
 		First int64 `json:"first_action"`
 		Steps int64
 		Then  []string
@@ -80,7 +79,7 @@ func TestArchive(t *testing.T) {
 	}
 	archived(t, pool, exitUsage, "--older-than=23h")
 	got := archived(t, pool, exitOK)
-	if len(got.Archived) != 2 || got.Archived[1].First != 6 || got.Archived[0].Steps != 5 || got.Kept == nil || got.Kept.First != 11 {
+	if len(got.Left) != 0 || len(got.Archived) != 2 || got.Archived[1].First != 6 || got.Archived[0].Steps != 5 || got.Kept == nil || got.Kept.First != 11 {
 		t.Fatalf("%+v", got)
 	}
 	count := func() (n int) {
@@ -112,6 +111,9 @@ func TestArchive(t *testing.T) {
 	if count() != 0 {
 		t.Errorf("%d tables are left", count())
 	}
+	if got := archived(t, pool, exitOK); len(got.Left) != 0 {
+		t.Errorf("commands for what is dropped: %+v", got.Left)
+	}
 	restored := shell(`pg_restore --dbname "$DATABASE" actions_1_5.dump`)
 	var steps int
 	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM archive.action_history_1`).Scan(&steps); err != nil || !restored || steps != 5 || count() != 2 {
@@ -127,6 +129,29 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// Whoever archived may not have seen the commands: it was broken off between two ranges, or its output was. They are
+// told again by each call, until the tables are dropped.
+func TestWhatIsArchivedIsToldUntilItIsDropped(t *testing.T) {
+	t.Parallel()
+	pool := past(t)
+	missed := archived(t, pool, exitOK).Archived
+	for _, args := range [][]string{{"--dry-run"}, nil} {
+		if got := archived(t, pool, exitOK, args...); len(got.Archived) != 0 || !reflect.DeepEqual(got.Left, missed) {
+			t.Errorf("archive %v: %+v, want %+v", args, got, missed)
+		}
+	}
+	if _, err := pool.Exec(t.Context(), `DROP TABLE archive.action_history_1, archive.posting_1`); err != nil {
+		t.Fatal(err)
+	}
+	if got := archived(t, pool, exitOK); !reflect.DeepEqual(got.Left, missed[1:]) {
+		t.Errorf("with the first range dropped: %+v, want %+v", got.Left, missed[1:])
+	}
+	if out := onTerminal(t, pool, archiveCommand{OlderThan: archive.MinAge}); !strings.Contains(out, "from 6 to 10 were archived before") ||
+		!strings.Contains(out, missed[1].Then[0]) {
+		t.Errorf("on a terminal:\n%s", out)
+	}
+}
+
 // What was given back by hand since an action was archived is shown, on a terminal too: nobody gives it back once more.
 func TestWhatIsGivenBackAfterwardsIsShown(t *testing.T) {
 	t.Parallel()
@@ -134,13 +159,7 @@ func TestWhatIsGivenBackAfterwardsIsShown(t *testing.T) {
 	archived(t, pool, exitOK)
 	show := func() string {
 		t.Helper()
-		var out strings.Builder
-		e := &environment{out: &out, log: slog.New(slog.DiscardHandler),
-			config: &config.Config{DatabaseURL: config.Database(pool.Config().ConnString()), DatabasePool: 4}}
-		if err := (actionsShow{ID: 3}).Run(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
-		return out.String()
+		return onTerminal(t, pool, actionsShow{ID: 3})
 	}
 	if out := show(); !strings.Contains(out, "archived") || strings.Contains(out, "REASON") {
 		t.Errorf("with nothing booked since:\n%s", out)
@@ -169,7 +188,7 @@ func TestNothingBrokenIsArchived(t *testing.T) {
 func TestAnArchiveThatFailsSaysSo(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	if _, err := pool.Exec(t.Context(), `ALTER TABLE action_range RENAME TO away`); err != nil {
+	if _, err := pool.Exec(t.Context(), `ALTER FUNCTION newest_action() RENAME TO away`); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, said := command(t, settings(pool), "archive"); code != exitFailed || !strings.Contains(said, "find the oldest range") {

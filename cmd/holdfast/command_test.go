@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/config"
@@ -585,4 +588,18 @@ ID  KIND  FLOW     STATE   ATTEMPT  PAYER  COST (msat)  DEADLINE              CH
 	if "\n"+out.String() != want {
 		t.Errorf("got\n%s\nwant%s", &out, want)
 	}
+}
+
+// onTerminal is what a command says on a terminal.
+func onTerminal(t *testing.T, pool *pgxpool.Pool, command interface {
+	Run(context.Context, *environment) error
+}) string {
+	t.Helper()
+	var out strings.Builder
+	e := &environment{out: &out, log: slog.New(slog.DiscardHandler),
+		config: &config.Config{DatabaseURL: config.Database(pool.Config().ConnString()), DatabasePool: 4}}
+	if err := command.Run(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }

@@ -242,17 +242,69 @@ func durationOf(t *testing.T, text string) time.Duration {
 	return d
 }
 
-func TestComposeFile(t *testing.T) {
-	t.Parallel()
+// composed is what the compose file says, and its path.
+func composed(t *testing.T) (project *types.Project, file string) {
+	t.Helper()
 	file, err := filepath.Abs(deploy + "compose.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{WorkingDir: filepath.Dir(file),
+	project, err = loader.LoadWithContext(t.Context(), types.ConfigDetails{WorkingDir: filepath.Dir(file),
 		ConfigFiles: []types.ConfigFile{{Filename: file}}, Environment: types.Mapping{}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return project, file
+}
+
+// What the documents tell to give to Docker works from the repository's directory: it names the file, services that are
+// in it, and commands of this program. A container for one command starts nothing else: the service's would migrate.
+func TestDockerInTheDocuments(t *testing.T) {
+	t.Parallel()
+	project, _ := composed(t)
+	documents, err := filepath.Glob(top + "docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]bool{}
+	for _, file := range append(documents, top+"README.md", deploy+"compose.yaml") {
+		for _, line := range regexp.MustCompile("docker compose[^`\n]*").FindAllString(textOf(t, file), -1) {
+			rest, named := strings.CutPrefix(line, "docker compose --file deploy/compose.yaml ")
+			words := strings.Fields(rest)
+			if !named || len(words) == 0 {
+				t.Errorf("%s: %q does not name the file", file, line)
+				continue
+			}
+			verb, services := words[0], words[1:]
+			for len(services) > 0 && strings.HasPrefix(services[0], "--") {
+				services = services[1:]
+			}
+			switch {
+			case verb == "run" && slices.Contains(words, "--rm") && slices.Contains(words, "--no-deps") && len(services) > 0:
+				understood(t, file, services[1:])
+				services = services[:1]
+			case verb == "exec" && len(services) > 1 && services[1] == "/holdfast":
+				understood(t, file, services[2:])
+				services = services[:1]
+			case !slices.Contains([]string{"up", "stop", "build"}, verb):
+				t.Errorf("%s: %q is not what is meant", file, line)
+			}
+			for _, s := range services {
+				if _, there := project.Services[s]; !there {
+					t.Errorf("%s: %q names the service %s, which is not in the file", file, line, s)
+				}
+			}
+			told[verb] = true
+		}
+	}
+	if !told["up"] || !told["exec"] || !told["run"] || !told["stop"] {
+		t.Errorf("only %v: does this test still look at the right place?", told)
+	}
+}
+
+func TestComposeFile(t *testing.T) {
+	t.Parallel()
+	project, file := composed(t)
 	given := struct{ DatabaseURL, Nodes string }{}
 	var example map[string]string
 	if err := json.Unmarshal([]byte(textOf(t, deploy+"holdfast.json")), &example); err != nil {

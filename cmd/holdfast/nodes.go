@@ -36,7 +36,7 @@ type shownNode struct {
 	Why          string          `json:"why"`
 	InFlight     *int64          `json:"in_flight"` // payments for which it looks for a route, in all processes; null if the locks are not in PostgreSQL
 	Slots        int             `json:"slots"`
-	UnderWay     int             `json:"under_way"` // payments that it was given and that have not ended: without the node nobody knows what becomes of them
+	UnderWay     int             `json:"under_way"` // payments that it was given and that have not ended, also if it is to be given them again: nobody else knows what becomes of them
 	Holds        int             `json:"holds"`     // its hold invoices that are open or held
 	Outbound     paidaction.Msat `json:"outbound_msat"`
 	Height       uint32          `json:"height"`
@@ -125,9 +125,14 @@ func slotsInUse(ctx context.Context, e *environment, database *pgxpool.Pool) (fu
 	}, nil
 }
 
-// needed counts what still depends on a node that is to be stopped: payments in flight, and hold invoices. A payment
-// that its receiver lets hang takes no slot.
+// needed counts what still depends on a node that is to be stopped: payments in flight or that wait for this very node,
+// and hold invoices. A payment that its receiver lets hang takes no slot.
 func needed(ctx context.Context, q *db.Queries, node string) (underWay, holds int, err error) {
+	waiting, err := q.WaitingForNode(ctx, &node)
+	if err != nil {
+		return 0, 0, err
+	}
+	underWay = int(waiting)
 	const page = 1000
 	for after := int64(0); ; {
 		rows, err := q.RelayOfNode(ctx, db.RelayOfNodeParams{Node: &node, After: after, Page: page})

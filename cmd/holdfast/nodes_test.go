@@ -138,6 +138,18 @@ func TestANodeIsNeededForWhatHangs(t *testing.T) {
 	if n := listNodes(t, settings(w.Pool, node))[0]; *n.InFlight != 0 || n.UnderWay != 1 || n.Holds != 1 {
 		t.Errorf("%d in flight, %d under way, %d hold invoices", *n.InFlight, n.UnderWay, n.Holds)
 	}
+	// What may have been lost on its way to the node waits for this node, and for no other.
+	for _, c := range []struct {
+		waitsFor string
+		underWay int
+	}{{"'sim'", 1}, {"NULL", 0}, {"'other'", 0}} {
+		if _, err := w.Pool.Exec(w.Ctx, `UPDATE relay_payment SET stage = 'incoming', node = `+c.waitsFor); err != nil {
+			t.Fatal(err)
+		}
+		if n := listNodes(t, settings(w.Pool, node))[0]; n.UnderWay != c.underWay {
+			t.Errorf("%d under way while a payment waits for %s, want %d", n.UnderWay, c.waitsFor, c.underWay)
+		}
+	}
 }
 
 func TestNodesForPeople(t *testing.T) {

@@ -26,6 +26,7 @@ type relayCommand struct {
 
 // payment is a row of a list. It does not show the invoice, which is the receiver's business.
 type payment struct {
+	ID         int64     `json:"id"` // the list has them in this order, which is not that of the actions
 	Action     int64     `json:"action"`
 	Stage      string    `json:"stage"`
 	Hash       string    `json:"payment_hash"`
@@ -41,7 +42,7 @@ type payment struct {
 }
 
 func paymentOf(row db.RelayPayment) payment {
-	return payment{Action: row.ActionID, Stage: row.Stage, Hash: hex.EncodeToString(row.PaymentHash), Receiver: row.ReceiverID,
+	return payment{ID: row.ID, Action: row.ActionID, Stage: row.Stage, Hash: hex.EncodeToString(row.PaymentHash), Receiver: row.ReceiverID,
 		AmountMsat: row.AmountMsat, BudgetMsat: row.BudgetMsat, FeeMsat: row.FeeMsat, Node: row.Node, Attempts: row.Attempts,
 		ExpiresAt: row.ExpiresAt, ChangedAt: row.ChangedAt, Failure: row.FailureMessage}
 }
@@ -75,9 +76,9 @@ func (c relayList) Run(ctx context.Context, e *environment) error {
 			list[i] = paymentOf(row)
 		}
 		return e.print(list, func(t *table) {
-			t.row("ACTION", "STAGE", "AMOUNT (msat)", "BUDGET", "FEE", "NODE", "ATTEMPTS", "EXPIRES", "CHANGED", "FAILURE")
+			t.row("ID", "ACTION", "STAGE", "RECEIVER", "AMOUNT (msat)", "BUDGET", "FEE", "NODE", "ATTEMPTS", "EXPIRES", "CHANGED", "FAILURE")
 			for _, p := range list {
-				t.row(p.Action, p.Stage, p.AmountMsat, p.BudgetMsat, p.FeeMsat, p.Node, p.Attempts, p.ExpiresAt, p.ChangedAt, p.Failure)
+				t.row(p.ID, p.Action, p.Stage, p.Receiver, p.AmountMsat, p.BudgetMsat, p.FeeMsat, p.Node, p.Attempts, p.ExpiresAt, p.ChangedAt, p.Failure)
 			}
 		})
 	})
@@ -132,8 +133,8 @@ func (c relayShow) Run(ctx context.Context, e *environment) error {
 			return err
 		}
 		return e.print(whole, func(t *table) {
-			t.row("ACTION", "STAGE", "AMOUNT (msat)", "BUDGET", "FEE", "HASH")
-			t.row(whole.Action, whole.Stage, whole.AmountMsat, whole.BudgetMsat, whole.FeeMsat, whole.Hash)
+			t.row("ACTION", "STAGE", "RECEIVER", "AMOUNT (msat)", "BUDGET", "FEE", "HASH")
+			t.row(whole.Action, whole.Stage, whole.Receiver, whole.AmountMsat, whole.BudgetMsat, whole.FeeMsat, whole.Hash)
 			if len(whole.Waits) > 0 {
 				t.row()
 				t.row("NODE", "WHY IT WAITS")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,6 +60,70 @@ func TestRelay(t *testing.T) {
 	}
 	if code, _, said = command(t, env, "relay", "show", "999"); code != exitFailed || !strings.Contains(said, "no outgoing payment") {
 		t.Errorf("exit code %d, %s", code, said)
+	}
+}
+
+// forwardedLast is a world with a forward and a withdrawal that wait for a node. The forward began before the withdrawal,
+// and was paid after it.
+func forwardedLast(t *testing.T) (w *enginetest.World, author int64, forward, withdrawal *paidaction.PaidAction) {
+	t.Helper()
+	w = enginetest.New(t, paidaction.Settings{MaxForwards: 10})
+	author = w.User("author", 100_000, 0)
+	post := w.Post(author, "a post")
+	w.Wallets.Add(author)
+	forward = w.Pay(w.User("zapper", 0, 0), community.KindZap, community.ZapArgs{Item: post, Sats: 100}, paidaction.P2P)
+	inv := w.Network.AddReceiver("carol").Issue(simnode.Ask{Amount: 20_000})
+	withdrawal = w.Pay(w.User("payer", 0, 100_000), community.KindWithdraw, community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, "")
+	if err := w.Node.PayHash(forward.Invoice.Hash, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(forward.ID)
+	return w, author, forward, withdrawal
+}
+
+// The number that an entry is shown with is the one that gives the page after it, of all payments and of one stage.
+func TestPagesOfPayments(t *testing.T) {
+	t.Parallel()
+	w, _, forward, withdrawal := forwardedLast(t)
+	for _, args := range [][]string{nil, {"--stage", "incoming"}} {
+		before := "0"
+		for page, want := range []int64{forward.ID, withdrawal.ID, 0} {
+			code, out, said := command(t, settings(w.Pool), append([]string{"relay", "list", "--limit=1", "--before", before}, args...)...)
+			var list []struct{ ID, Action int64 }
+			if err := json.Unmarshal([]byte(out), &list); err != nil || code != exitOK {
+				t.Fatalf("%v, page %d: exit code %d, %v\n%s", args, page, code, err, said)
+			}
+			switch {
+			case want == 0 && len(list) == 0:
+			case len(list) == 1 && list[0].Action == want && list[0].ID != 0:
+				before = number(list[0].ID)
+			default:
+				t.Fatalf("%v, page %d: %v, want action %d", args, page, list, want)
+			}
+		}
+	}
+}
+
+// On a terminal too, a payment is shown with the number that gives the next page, and with its receiver, if it is a forward.
+func TestATerminalSaysToWhomPaymentsGo(t *testing.T) {
+	t.Parallel()
+	w, author, forward, withdrawal := forwardedLast(t)
+	for _, c := range []struct {
+		do interface {
+			Run(context.Context, *environment) error
+		}
+		rows []string
+	}{
+		{&relayList{newest: newest{Limit: 50}}, []string{
+			"ID ACTION STAGE RECEIVER", fmt.Sprintf("2 %d incoming %d 70000", forward.ID, author), fmt.Sprintf("1 %d incoming - 20000", withdrawal.ID)}},
+		{&relayShow{Action: forward.ID}, []string{"ACTION STAGE RECEIVER", fmt.Sprintf("%d incoming %d 70000", forward.ID, author)}},
+	} {
+		lines := strings.Split(onTerminal(t, w.Pool, c.do), "\n")
+		for i, want := range c.rows {
+			if got := strings.Join(strings.Fields(lines[i]), " "); !strings.HasPrefix(got, want) {
+				t.Errorf("line %d begins %q, want %q", i, got, want)
+			}
+		}
 	}
 }
 

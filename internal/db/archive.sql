@@ -76,3 +76,10 @@ RETURNING steps::bigint AS steps, postings::bigint AS postings;
 -- name: DetachActionRange :exec
 -- The range leaves the history and the postings for the schema archive.
 SELECT detach_action_range(@first_one);
+
+-- name: UndroppedRanges :many
+-- Those that are archived, and whose tables are still here.
+SELECT first_action, last_action, steps::bigint AS steps, postings::bigint AS postings FROM action_range
+WHERE archived_at IS NOT NULL AND to_regclass('archive.action_history_' || first_action) IS NOT NULL
+    AND to_regclass('archive.posting_' || first_action) IS NOT NULL
+ORDER BY first_action;

@@ -198,6 +198,46 @@ func (q *Queries) NextActionRange(ctx context.Context, after int64) (NextActionR
 	return i, err
 }
 
+const undroppedRanges = `-- name: UndroppedRanges :many
+SELECT first_action, last_action, steps::bigint AS steps, postings::bigint AS postings FROM action_range
+WHERE archived_at IS NOT NULL AND to_regclass('archive.action_history_' || first_action) IS NOT NULL
+    AND to_regclass('archive.posting_' || first_action) IS NOT NULL
+ORDER BY first_action
+`
+
+type UndroppedRangesRow struct {
+	FirstAction int64
+	LastAction  int64
+	Steps       int64
+	Postings    int64
+}
+
+// Those that are archived, and whose tables are still here.
+func (q *Queries) UndroppedRanges(ctx context.Context) ([]UndroppedRangesRow, error) {
+	rows, err := q.db.Query(ctx, undroppedRanges)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UndroppedRangesRow
+	for rows.Next() {
+		var i UndroppedRangesRow
+		if err := rows.Scan(
+			&i.FirstAction,
+			&i.LastAction,
+			&i.Steps,
+			&i.Postings,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const whatKeepsActionRange = `-- name: WhatKeepsActionRange :one
 SELECT coalesce((SELECT min(a.id) FROM paid_action a WHERE a.id BETWEEN $1::bigint AND $2::bigint AND a.state NOT IN ('PAID', 'FAILED', 'RETRYING')), 0)::bigint AS open,
     coalesce((SELECT min(r.action_id) FROM relay_payment r WHERE r.action_id BETWEEN $1 AND $2

@@ -274,6 +274,10 @@ WHERE id = @id AND stage::text = @from_stage::text;
 SELECT id, action_id FROM relay_payment
 WHERE stage IN ('in_work', 'pending_confirmation') AND inside_id IS NULL AND node = @node AND id > @after ORDER BY id LIMIT @page;
 
+-- name: WaitingForNode :one
+-- Payments that no other node may take, since this one may have them already.
+SELECT count(*) FROM relay_payment WHERE stage = 'incoming' AND node = @node;
+
 -- name: RelayStages :many
 -- Unfinished payments by stage: at most a page of each, the oldest first. For the comparison of rows see profile.sql.
 SELECT s.stage::relay_stage AS stage, c.payments, c.oldest FROM unnest(ARRAY['incoming', 'in_work', 'pending_confirmation']::relay_stage[]) AS s (stage)

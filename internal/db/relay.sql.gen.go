@@ -1251,6 +1251,18 @@ func (q *Queries) UseForeignHash(ctx context.Context, arg UseForeignHashParams) 
 	return result.RowsAffected(), nil
 }
 
+const waitingForNode = `-- name: WaitingForNode :one
+SELECT count(*) FROM relay_payment WHERE stage = 'incoming' AND node = $1
+`
+
+// Payments that no other node may take, since this one may have them already.
+func (q *Queries) WaitingForNode(ctx context.Context, node *string) (int64, error) {
+	row := q.db.QueryRow(ctx, waitingForNode, node)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const withdrawReceipts = `-- name: WithdrawReceipts :many
 SELECT action_id, bolt11, encode(preimage, 'hex') AS preimage, coalesce(fee_msat, 0)::bigint AS fee_msat FROM relay_payment
 WHERE action_id = ANY($1::bigint[]) AND receiver_id IS NULL AND stage::text = 'completed'
