@@ -82,8 +82,8 @@ func TestEveryPartitionIsAppendOnly(t *testing.T) {
 			tables++
 		}
 	}
-	if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO posting_1 (action_id, from_account, to_account, msat, reason, at) VALUES (1, 3, 5, 1, 'x', '2026-01-01')`); err == nil {
-		t.Error("a partition numbers rows by itself")
+	if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO posting (id, action_id, from_account, to_account, msat, reason, at) VALUES (99999, 1, 3, 5, 1, 'x', '2026-01-01')`); err == nil {
+		t.Error("a row was given an id beyond the sequence")
 	}
 	for _, bad := range []string{`(99999, 3, 5, 1)`, `(1, 3, 3, 1)`, `(1, 3, 5, 0)`, `(1, 3, 4, 1)`} {
 		if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO posting (action_id, from_account, to_account, msat, reason, at) SELECT v.*, 'x', '2026-01-01' FROM (VALUES `+bad+`) AS v`); err == nil {

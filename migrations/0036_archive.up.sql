@@ -42,7 +42,7 @@ UPDATE webhook_message SET action_id = h.action_id FROM action_history h WHERE h
 ALTER TABLE webhook_message ADD CONSTRAINT step_has_action CHECK ((step_id IS NULL) = (action_id IS NULL));
 
 -- The tables as they were become the partitions of the first range. Their keys stay theirs: a key over all partitions would have to contain the
--- action. An id comes from the one sequence of all partitions, which the partitions do not know, so nobody can insert past it.
+-- action. An id comes from the one sequence of all partitions.
 ALTER TABLE action_history RENAME TO action_history_1;
 ALTER TABLE posting RENAME TO posting_1;
 ALTER INDEX action_history_pkey RENAME TO action_history_1_pkey;
@@ -76,7 +76,8 @@ CREATE TABLE action_history_rest PARTITION OF action_history DEFAULT;
 CREATE TABLE posting_rest PARTITION OF posting DEFAULT;
 ALTER TABLE action_history_rest ADD PRIMARY KEY (id);
 ALTER TABLE posting_rest ADD PRIMARY KEY (id);
-INSERT INTO posting_rest SELECT * FROM posting_1 WHERE action_id IS NULL;
+-- OVERRIDING: since PostgreSQL 17 a partition gives numbers too, from the same sequence, and refuses others.
+INSERT INTO posting_rest OVERRIDING SYSTEM VALUE SELECT * FROM posting_1 WHERE action_id IS NULL;
 DELETE FROM posting_1 WHERE action_id IS NULL;
 
 CREATE TRIGGER history_append_only BEFORE UPDATE OR DELETE ON action_history
