@@ -95,3 +95,37 @@ func TestEachPayingMutation(t *testing.T) {
 		t.Error("poor did not get the credit")
 	}
 }
+
+// An action of a kind that only a newer program knows, or that was taken away, is shown with what all kinds have, and
+// does not take the lists and pages with it that it is in.
+func TestAnActionOfAnUnknownKindIsShown(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	payer := a.Person("payer", 1000, 0)
+	a.Want(payer, `mutation { a: donate(sats: 1) { id } b: donate(sats: 2) { id } }`, nil)
+	open := a.Want(payer, `mutation { donate(sats: 3, paymentMethod: PESSIMISTIC) { id } }`, nil).text("donate", "id")
+	a.Want(payer, `mutation($id: ID!) { cancelInvoice(id: $id) { state } }`, vars{"id": open})
+	a.Advance(number(t, open))
+	a.exec(`ALTER TABLE paid_action DISABLE TRIGGER refuse_step`) // it keeps the kind
+	a.exec(`UPDATE paid_action SET kind = 'THANK' WHERE cost_msat > 1000`)
+	a.exec(`ALTER TABLE paid_action ENABLE TRIGGER refuse_step`)
+	r := a.Want(payer, `query($id: ID!) { paidAction(id: $id) { __typename kind state failure { code } }
+		paidActions { nodes { __typename kind state } } me { history { nodes { action { __typename kind } } } } }`, vars{"id": open})
+	want := []string{"OtherAction THANK FAILED", "OtherAction THANK PAID", "DonateAction DONATE PAID"}
+	for i, n := range r.at("paidActions", "nodes").([]any) {
+		n := n.(map[string]any)
+		if got := n["__typename"].(string) + " " + n["kind"].(string) + " " + n["state"].(string); got != want[i] {
+			t.Errorf("%d: %s, want %s", i, got, want[i])
+		}
+	}
+	if r.text("paidAction", "__typename") != "OtherAction" || r.text("paidAction", "state") != "FAILED" || len(r.at("me", "history", "nodes").([]any)) != 4 {
+		t.Errorf("%s", r.Raw)
+	}
+	s := a.Socket(payer)
+	s.Subscribe("1", follow, vars{"id": open})
+	s.WantState("1", "FAILED")
+	s.WantComplete("1")
+	if r := a.Do(payer, `mutation($id: ID!) { retryPaidAction(id: $id) { id } }`, vars{"id": open}); r.code() != "NOT_RETRYABLE" {
+		t.Errorf("%s", r.Raw)
+	}
+}

@@ -1,6 +1,7 @@
 package paidaction
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,7 @@ type Definition interface {
 	// SideEffects reports whether something follows the payment (AfterPaid, Grouped.AfterPaidTogether).
 	SideEffects() bool
 
-	normalize(args json.RawMessage) (json.RawMessage, error)
+	normalize(args json.RawMessage) (stored json.RawMessage, refused, err error)
 	cost(ctx context.Context, tx *Tx, args json.RawMessage) (Msat, error)
 	perform(ctx context.Context, tx *Tx, args json.RawMessage) (json.RawMessage, error)
 	onPaid(ctx context.Context, tx *Tx, args, result json.RawMessage) error
@@ -43,6 +44,10 @@ type Definition interface {
 // replaced one by one, some have a newer program than the others.
 var errUnknownKind = errors.New("this process knows no such kind of action")
 
+// errUnknownField says that an action has arguments or a result with more in them than this process knows of, so a newer
+// program has written them: to do only the part that is known would be to do something else than what is paid for.
+var errUnknownField = errors.New("this process does not know all that is stored of the action")
+
 // definition is what actions of a kind do.
 func (e *Engine) definition(kind string) (Definition, error) {
 	def, ok := e.actions[kind]
@@ -64,24 +69,30 @@ func (d definition[A, R]) SideEffects() bool {
 	return ok || d.grouped()
 }
 
+// decode reads what is stored of an action. What T does not know is left out of what is stored while nobody gave it, so
+// it means something wherever it is there: the error is errUnknownField.
 func decode[T any](raw json.RawMessage) (T, error) {
-	var v T
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return v, fmt.Errorf("read stored %T: %w", v, err)
+	var v, known T
+	strict := json.NewDecoder(bytes.NewReader(raw))
+	strict.DisallowUnknownFields()
+	err := strict.Decode(&v)
+	if err == nil {
+		return v, nil
 	}
-	return v, nil
+	if json.Unmarshal(raw, &known) == nil {
+		err = fmt.Errorf("%w: %w", errUnknownField, err)
+	}
+	return v, fmt.Errorf("read stored %T: %w", v, err)
 }
 
-// normalize checks the arguments and encodes them in the one form that is stored and hashed.
-func (d definition[A, R]) normalize(raw json.RawMessage) (json.RawMessage, error) {
-	args, err := decode[A](raw)
-	if err != nil {
-		return nil, Errorf(CodeInvalidInput, "The arguments cannot be read.").Because(err)
+// normalize encodes the arguments in the one form that is stored and hashed. refused is what the action has against them.
+func (d definition[A, R]) normalize(raw json.RawMessage) (stored json.RawMessage, refused, err error) {
+	var args A
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, nil, Errorf(CodeInvalidInput, "The arguments cannot be read.").Because(err)
 	}
-	if err := d.action.Check(args); err != nil {
-		return nil, err
-	}
-	return json.Marshal(args)
+	stored, err = json.Marshal(args)
+	return stored, d.action.Check(args), err
 }
 
 func (d definition[A, R]) cost(ctx context.Context, tx *Tx, raw json.RawMessage) (Msat, error) {

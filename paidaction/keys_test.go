@@ -210,3 +210,36 @@ func wantOncePerKey(w *enginetest.World, keys int) {
 	w.WantBalance(ledger.RewardCredits, made[0]*10*sat+w.Count(`SELECT count(*) FROM paid_action WHERE kind = 'ITEM_CREATE'`)*sat)
 	w.WantBalance(ledger.RewardSats, made[1]*10*sat)
 }
+
+// What was done under a key is the answer also once its arguments are no longer accepted, as after a restart with a lower
+// bound: whoever did not get the first answer must not be told that nothing was done.
+func TestAKeyTellsWhatWasDoneUnderOtherBounds(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	post := w.Post(w.User("author", 1000*sat, 0), "a post")
+	reader := w.User("reader", 10_000*sat, 0)
+	r := paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: post, Sats: 5000}, Terms: paidaction.Terms{Method: paidaction.FeeCredit}, Key: "a key", Caller: enginetest.Caller(reader)}
+	done, err := w.Engine.Pay(w.Ctx, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bounds := community.DefaultSettings()
+	bounds.MaxZap = 1000 * sat
+	config := w.Engine.Config
+	config.Actions = community.Actions(bounds)
+	restarted, err := paidaction.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := restarted.Pay(w.Ctx, r)
+	if err != nil || again.ID != done.ID || again.State != paidaction.Paid {
+		t.Errorf("%+v, %v", again, err)
+	}
+	other := r
+	other.Key = "another key"
+	_, err = restarted.Pay(w.Ctx, other)
+	w.WantRefusal(err, paidaction.CodeInvalidAmount)
+	other.Key, other.Args = "a key", community.ZapArgs{Item: post, Sats: 6000}
+	_, err = restarted.Pay(w.Ctx, other)
+	w.WantRefusal(err, paidaction.CodeIdempotencyConflict)
+}

@@ -54,6 +54,45 @@ func TestAnOldProcessLeavesANewKindToTheNewOnes(t *testing.T) {
 	}
 }
 
+// A newer program may have taken an argument that this one has never heard of, or written more into a result. To leave it
+// out would be to do something else than what is paid for: it waits for the new processes too.
+func TestAnOldProcessLeavesANewArgumentToTheNewOnes(t *testing.T) {
+	t.Parallel()
+	waiting := map[paidaction.Method]paidaction.State{paidaction.Pessimistic: paidaction.PendingHeld, paidaction.Optimistic: paidaction.Pending}
+	for _, method := range []paidaction.Method{paidaction.Pessimistic, paidaction.Optimistic} {
+		for _, column := range []string{"args", "result"} {
+			if column == "result" && method == paidaction.Pessimistic {
+				continue // it is performed and paid at once: there is no result before
+			}
+			t.Run(string(method)+" "+column, func(t *testing.T) {
+				t.Parallel()
+				w := enginetest.New(t, paidaction.Settings{})
+				pa := zap(w, w.User("reader", 0, 0), method)
+				w.Drain()
+				change := func(how string) {
+					if _, err := w.Pool.Exec(w.Ctx, `UPDATE paid_action SET `+column+` = `+column+how+` WHERE id = $1`, pa.ID); err != nil {
+						t.Fatal(err)
+					}
+				}
+				change(` || '{"later": 1}'`)
+				pay(w, pa, simnode.Payment{})
+				if progress, err := w.Engine.Drive(w.Ctx, pa.ID); progress != paidaction.Owing || !paidaction.IsPassing(err) {
+					t.Errorf("progress %d, error %v", progress, err)
+				}
+				w.WantState(pa.ID, waiting[method])
+				if len(w.Faults.Errors) > 0 {
+					t.Errorf("a fault of the action: %v", w.Faults.Errors)
+				}
+				change(` - 'later'`)
+				if _, err := w.Engine.Drive(w.Ctx, pa.ID); err != nil {
+					t.Fatal(err)
+				}
+				w.WantState(pa.ID, paidaction.Paid)
+			})
+		}
+	}
+}
+
 // A payment for what no process can do any more goes back while there are blocks enough for that.
 func TestAPaymentForAKindThatIsGoneGoesBackInTheEnd(t *testing.T) {
 	t.Parallel()

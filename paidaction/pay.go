@@ -67,7 +67,7 @@ func (e *Engine) Pay(ctx context.Context, r Request) (*PaidAction, error) {
 	if a.payer == nil {
 		a.client = e.ClientHash(r.Caller.Client)
 	}
-	if a.args, err = normalize(def, r.Args); err != nil {
+	if a.args, a.refused, err = normalize(def, r.Args); err != nil {
 		return nil, err
 	}
 	if err := a.repeatable(r.Key, r.Method, a.args); err != nil {
@@ -121,10 +121,10 @@ func (e *Engine) answer(ctx context.Context, a *attempt, method Method) (*PaidAc
 	return pa, forCaller(err)
 }
 
-func normalize(def Definition, args any) (json.RawMessage, error) {
+func normalize(def Definition, args any) (stored json.RawMessage, refused, err error) {
 	raw, err := encode(args)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return def.normalize(raw)
 }
@@ -172,6 +172,7 @@ func (e *Engine) winner(ctx context.Context, a *attempt) (id int64, found bool, 
 type attempt struct {
 	def       Definition
 	args      json.RawMessage
+	refused   error // what the action has against the arguments; they may have been good when the key was first used
 	payer     *int64
 	maxCost   *Msat                                    // the most it may cost; nil: any price
 	authorize func(context.Context, *db.Queries) error // Caller.May
@@ -205,6 +206,9 @@ func (a *attempt) agreed(cost Msat) error {
 
 // walk tries the methods in order until one works.
 func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidAction, error) {
+	if a.refused != nil {
+		return nil, a.refused
+	}
 	spec := a.def.Spec()
 	methods := spec.Methods
 	switch {

@@ -60,7 +60,7 @@ func (e *Engine) refuseRetry(pa *PaidAction, now time.Time) error {
 	_, retryable := FindStep(pa.Flow, Failed, RetryRequested)
 	switch {
 	case !known:
-		return Errorf(CodeNotRetryable, "This kind of action no longer exists.")
+		return Errorf(CodeNotRetryable, "This kind of action is not known here. If it is new, try again in a few minutes.")
 	case pa.State == Retrying:
 		return Errorf(CodeAlreadyRetried, "This was already tried again. Look at the newer attempt.").naming(pa.Successor)
 	case pa.State != Failed:

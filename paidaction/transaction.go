@@ -86,8 +86,8 @@ func isConnectionCode(code string) bool {
 
 // IsPassing reports whether an error may go away without any change of the action: the database or the network is away,
 // too busy, shutting down, or failing over, lets nobody in, or is damaged until it is mended, or only another process
-// knows the kind of action. An action that fails with such an error is tried again; after any other error its payment
-// is given back. The two must not be confused in either direction (spec 05.14).
+// knows the kind of action, or all that is stored of it. An action that fails with such an error is tried again; after
+// any other error its payment is given back. The two must not be confused in either direction (spec 05.14).
 func IsPassing(err error) bool {
 	if err == nil {
 		return false
@@ -104,7 +104,8 @@ func IsPassing(err error) bool {
 		return isPassingCode(pg.Code)
 	}
 	var network net.Error
-	return errors.Is(err, errUnknownKind) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) ||
+	return errors.Is(err, errUnknownKind) || errors.Is(err, errUnknownField) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
 }
 

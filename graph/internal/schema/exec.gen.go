@@ -411,6 +411,24 @@ type ComplexityRoot struct {
 		Nodes func(childComplexity int) int
 	}
 
+	OtherAction struct {
+		Attempt       func(childComplexity int) int
+		ChangedAt     func(childComplexity int) int
+		CostMsat      func(childComplexity int) int
+		CostSats      func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		Deadline      func(childComplexity int) int
+		Failure       func(childComplexity int) int
+		GenesisID     func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Invoice       func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		PaymentMethod func(childComplexity int) int
+		Secret        func(childComplexity int) int
+		State         func(childComplexity int) int
+		SuccessorID   func(childComplexity int) int
+	}
+
 	PaidActionPage struct {
 		Next  func(childComplexity int) int
 		Nodes func(childComplexity int) int
@@ -2741,6 +2759,97 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.NotificationPage.Nodes(childComplexity), true
+
+	case "OtherAction.attempt":
+		if e.ComplexityRoot.OtherAction.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.Attempt(childComplexity), true
+	case "OtherAction.changedAt":
+		if e.ComplexityRoot.OtherAction.ChangedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.ChangedAt(childComplexity), true
+	case "OtherAction.costMsat":
+		if e.ComplexityRoot.OtherAction.CostMsat == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.CostMsat(childComplexity), true
+	case "OtherAction.costSats":
+		if e.ComplexityRoot.OtherAction.CostSats == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.CostSats(childComplexity), true
+	case "OtherAction.createdAt":
+		if e.ComplexityRoot.OtherAction.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.CreatedAt(childComplexity), true
+	case "OtherAction.deadline":
+		if e.ComplexityRoot.OtherAction.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.Deadline(childComplexity), true
+	case "OtherAction.failure":
+		if e.ComplexityRoot.OtherAction.Failure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.Failure(childComplexity), true
+	case "OtherAction.genesisId":
+		if e.ComplexityRoot.OtherAction.GenesisID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.GenesisID(childComplexity), true
+	case "OtherAction.id":
+		if e.ComplexityRoot.OtherAction.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.ID(childComplexity), true
+	case "OtherAction.invoice":
+		if e.ComplexityRoot.OtherAction.Invoice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.Invoice(childComplexity), true
+	case "OtherAction.kind":
+		if e.ComplexityRoot.OtherAction.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.Kind(childComplexity), true
+	case "OtherAction.paymentMethod":
+		if e.ComplexityRoot.OtherAction.PaymentMethod == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.PaymentMethod(childComplexity), true
+	case "OtherAction.secret":
+		if e.ComplexityRoot.OtherAction.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.Secret(childComplexity), true
+	case "OtherAction.state":
+		if e.ComplexityRoot.OtherAction.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.State(childComplexity), true
+	case "OtherAction.successorId":
+		if e.ComplexityRoot.OtherAction.SuccessorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.OtherAction.SuccessorID(childComplexity), true
 
 	case "PaidActionPage.next":
 		if e.ComplexityRoot.PaidActionPage.Next == nil {
@@ -5120,6 +5229,28 @@ type InviteGiftAction implements PaidAction {
 type InviteGiftResult {
   user: User!
   msat: Msat!
+}
+
+"""
+An action of a kind that the service has no mutation for: while the service is replaced by a newer one, or after a kind was taken away. Its kind
+says what it is.
+"""
+type OtherAction implements PaidAction {
+  id: ID!
+  kind: String!
+  state: ActionState!
+  paymentMethod: PaymentMethod!
+  costMsat: Msat!
+  costSats: Sats!
+  invoice: Invoice
+  failure: Failure
+  deadline: Time
+  attempt: Int!
+  genesisId: ID!
+  successorId: ID
+  createdAt: Time!
+  changedAt: Time!
+  secret: String
 }
 
 """
@@ -16524,6 +16655,369 @@ func (ec *executionContext) fieldContext_NotificationPage_next(_ context.Context
 	return graphql.NewScalarFieldContext("NotificationPage", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
+func (ec *executionContext) _OtherAction_id(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OtherAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _OtherAction_kind(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OtherAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _OtherAction_state(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.State) graphql.Marshaler {
+			return ec.marshalNActionState2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OtherAction", field, false, false, errors.New("field of type ActionState does not have child fields"))
+}
+
+func (ec *executionContext) _OtherAction_paymentMethod(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_paymentMethod(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PaymentMethod, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Method) graphql.Marshaler {
+			return ec.marshalNPaymentMethod2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMethod(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_paymentMethod(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OtherAction", field, false, false, errors.New("field of type PaymentMethod does not have child fields"))
+}
+
+func (ec *executionContext) _OtherAction_costMsat(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_costMsat(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostMsat, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v paidaction.Msat) graphql.Marshaler {
+			return ec.marshalNMsat2githubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋpaidactionᚐMsat(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_costMsat(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OtherAction", field, false, false, errors.New("field of type Msat does not have child fields"))
+}
+
+func (ec *executionContext) _OtherAction_costSats(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_costSats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostSats, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNSats2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_costSats(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OtherAction", field, false, false, errors.New("field of type Sats does not have child fields"))
+}
+
+func (ec *executionContext) _OtherAction_invoice(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_invoice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Invoice, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Invoice) graphql.Marshaler {
+			return ec.marshalOInvoice2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐInvoice(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_invoice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "OtherAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Invoice(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _OtherAction_failure(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Failure) graphql.Marshaler {
+			return ec.marshalOFailure2ᚖgithubᚗcomᚋaᚑseedᚑa7aed72fᚋholdfastᚋgraphᚋinternalᚋschemaᚐFailure(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "OtherAction",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Failure(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _OtherAction_deadline(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OtherAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _OtherAction_attempt(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OtherAction", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _OtherAction_genesisId(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_genesisId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.GenesisID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNID2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_genesisId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OtherAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _OtherAction_successorId(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_successorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SuccessorID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOID2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_successorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OtherAction", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _OtherAction_createdAt(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OtherAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _OtherAction_changedAt(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_changedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ChangedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_changedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OtherAction", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _OtherAction_secret(ctx context.Context, field graphql.CollectedField, obj *OtherAction) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OtherAction_secret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_OtherAction_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OtherAction", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _PaidActionPage_nodes(ctx context.Context, field graphql.CollectedField, obj *PaidActionPage) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -25174,6 +25668,13 @@ func (ec *executionContext) _PaidAction(ctx context.Context, sel ast.SelectionSe
 			return graphql.Null
 		}
 		return ec._PollVoteAction(ctx, sel, obj)
+	case OtherAction:
+		return ec._OtherAction(ctx, sel, &obj)
+	case *OtherAction:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._OtherAction(ctx, sel, obj)
 	case ItemUpdateAction:
 		return ec._ItemUpdateAction(ctx, sel, &obj)
 	case *ItemUpdateAction:
@@ -28514,6 +29015,114 @@ func (ec *executionContext) _NotificationPage(ctx context.Context, sel ast.Selec
 			}
 		case "next":
 			out.Values[i] = ec._NotificationPage_next(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var otherActionImplementors = []string{"OtherAction", "PaidAction"}
+
+func (ec *executionContext) _OtherAction(ctx context.Context, sel ast.SelectionSet, obj *OtherAction) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, otherActionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("OtherAction")
+		case "id":
+			out.Values[i] = ec._OtherAction_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._OtherAction_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._OtherAction_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "paymentMethod":
+			out.Values[i] = ec._OtherAction_paymentMethod(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costMsat":
+			out.Values[i] = ec._OtherAction_costMsat(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "costSats":
+			out.Values[i] = ec._OtherAction_costSats(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "invoice":
+			out.Values[i] = ec._OtherAction_invoice(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failure":
+			out.Values[i] = ec._OtherAction_failure(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "deadline":
+			out.Values[i] = ec._OtherAction_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._OtherAction_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "genesisId":
+			out.Values[i] = ec._OtherAction_genesisId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "successorId":
+			out.Values[i] = ec._OtherAction_successorId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._OtherAction_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changedAt":
+			out.Values[i] = ec._OtherAction_changedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "secret":
+			out.Values[i] = ec._OtherAction_secret(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}

@@ -229,6 +229,14 @@ type NotificationPage struct {
 	Next  *int64             `json:"next,omitempty"`
 }
 
+// An action of a kind that the service has no mutation for: while the service is replaced by a newer one, or after a kind was taken away. Its kind
+// says what it is.
+type OtherAction struct {
+	BasePaidAction
+}
+
+func (OtherAction) IsPaidAction() {}
+
 type PaidActionPage struct {
 	Nodes []PaidAction `json:"nodes"`
 	Next  *int64       `json:"next,omitempty"`
