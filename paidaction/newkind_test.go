@@ -93,6 +93,28 @@ func TestAnOldProcessLeavesANewArgumentToTheNewOnes(t *testing.T) {
 	}
 }
 
+// Nor does it deny that an action was tried again: the next attempt may be paid.
+func TestAnOldProcessKnowsWhatWasTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	reader := w.User("reader", 0, 0)
+	pa := zap(w, reader, paidaction.Pessimistic)
+	if _, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(reader), pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.Drain()
+	w.Fund(reader, 100*sat, 0)
+	next, err := w.Engine.Retry(w.Ctx, enginetest.Caller(reader), pa.ID, "a key", paidaction.Terms{Method: paidaction.FeeCredit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = without(w, community.KindZap).Retry(w.Ctx, enginetest.Caller(reader), pa.ID, "a key", paidaction.Terms{Method: paidaction.FeeCredit})
+	w.WantRefusal(err, paidaction.CodeAlreadyRetried)
+	if said, _ := paidaction.AsRefusal(err); said.Successor == nil || *said.Successor != next.ID {
+		t.Errorf("it names %v, not %d", said.Successor, next.ID)
+	}
+}
+
 // A payment for what no process can do any more goes back while there are blocks enough for that.
 func TestAPaymentForAKindThatIsGoneGoesBackInTheEnd(t *testing.T) {
 	t.Parallel()

@@ -59,10 +59,10 @@ func (e *Engine) refuseRetry(pa *PaidAction, now time.Time) error {
 	_, known := e.actions[pa.Kind]
 	_, retryable := FindStep(pa.Flow, Failed, RetryRequested)
 	switch {
+	case pa.State == Retrying: // also where its kind is unknown: a newer process may have been paid for the next attempt
+		return Errorf(CodeAlreadyRetried, "This was already tried again. Look at the newer attempt.").naming(pa.Successor)
 	case !known:
 		return Errorf(CodeNotRetryable, "This kind of action is not known here. If it is new, try again in a few minutes.")
-	case pa.State == Retrying:
-		return Errorf(CodeAlreadyRetried, "This was already tried again. Look at the newer attempt.").naming(pa.Successor)
 	case pa.State != Failed:
 		return Errorf(CodeNotRetryable, "Only what has failed can be tried again.")
 	case !retryable:

@@ -130,6 +130,7 @@ var parts = []struct {
 	{"no donation", missing, `UPDATE paid_action SET kind = 'DONATE' WHERE id = {bought}`},
 	{"no vote", missing, `UPDATE paid_action SET kind = 'POLL_VOTE' WHERE id = {bought}`},
 	{"no boost", missing, `UPDATE paid_action SET kind = 'BOOST' WHERE id = {bought}`},
+	{"no transfer of a territory", missing, `UPDATE paid_action SET kind = 'TERRITORY_UNARCHIVE' WHERE id = {bought}`},
 	{"no redeemed invite", missing, `UPDATE paid_action SET kind = 'INVITE_GIFT' WHERE id = {bought}`},
 	{"no withdrawal", missing, `UPDATE paid_action SET kind = 'WITHDRAW' WHERE id = {bought}`},
 	{"no credits", missing, `UPDATE paid_action SET kind = 'BUY_CREDITS' WHERE id = {withdrawn}`},

@@ -10,6 +10,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
 )
 
@@ -24,6 +25,30 @@ func TestAWithdrawalToAnAddress(t *testing.T) {
 	b.wantPaidOut(b.wallet.Last().Hash, 40_000)
 	b.wantSats(59_000)
 	b.wantSound()
+}
+
+// anyAddress are wallets that know every address.
+type anyAddress struct {
+	relay.Wallets
+	issue func() string
+}
+
+func (a anyAddress) Address(context.Context, string, paidaction.Msat, string) (string, error) {
+	return a.issue(), nil
+}
+
+// What a wallet may be saved by can be paid to as well, in each of its forms; what it stands for its server knows.
+func TestEachFormOfAnAddress(t *testing.T) {
+	b := setup(t).rich(100)
+	r := b.NewRelay(func(c *relay.Config) {
+		c.Wallets = anyAddress{c.Wallets, func() string { return b.issue(simnode.Ask{Amount: 40_000}).Bolt11 }}
+	})
+	for _, to := range []string{"alice@wallet.example", "lightning:alice@wallet.example", "https://wallet.example/pay", "LNURL1DP68GURN8GHJ7AMPD3KX2AR0VEEKZAR0WD5XJTNRDAKJ7TNHV4KXCTTTDEHHWM30D3H82UNVWQHKK",
+		"lightning:lnurl1dp68gurn8ghj7ampd3kx2ar0veekzar0wd5xjtnrdakj7tnhv4kxctttdehhwm30d3h82unvwqhkk", "lnurlp://wallet.example/pay", "lnurlp:wallet.example/pay", "LNURLP://wallet.example/pay", "lnurl:https://wallet.example/pay"} {
+		if _, err := r.Resolve(b.Ctx, paidaction.Payee{To: to, Amount: 40_000, FeeLimit: 1_000}); err != nil {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
 }
 
 // An address that asks for another amount than was said is not paid.

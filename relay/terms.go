@@ -276,7 +276,7 @@ func (r *Relay) Resolve(ctx context.Context, p paidaction.Payee) (paidaction.Pay
 		return paidaction.Payout{}, paidaction.Errorf(paidaction.CodeInvalidAmount, "Allow a routing fee of at least %d sats.", r.Settings.MinFee.CeilSats())
 	}
 	bolt11 := strings.TrimPrefix(strings.ToLower(p.To), "lightning:")
-	if strings.Contains(p.To, "@") || strings.HasPrefix(bolt11, "lnurl1") || strings.HasPrefix(bolt11, "https://") {
+	if strings.Contains(p.To, "@") || strings.HasPrefix(bolt11, "lnurl") || strings.HasPrefix(bolt11, "https://") {
 		var err error
 		if bolt11, err = r.address(ctx, p); err != nil {
 			return paidaction.Payout{}, err

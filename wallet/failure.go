@@ -35,13 +35,13 @@ var ErrNoWallet = fmt.Errorf("%w: none gives an invoice", paidaction.ErrNoReceiv
 // address or a key.
 var (
 	ErrUnreachable = paidaction.Errorf(CodeUnreachable, "The wallet's server could not be reached. Check its address, and that it is running.")
+	ErrCertificate = paidaction.Errorf(CodeCertificate, "The certificate of the wallet's server is not trusted. If the node made its own certificate, send that too.")
 	ErrKeyRefused  = paidaction.Errorf(CodeKeyRefused, "The wallet refuses the key. Check that it is right and allows making invoices.")
 
 	errTimeout     = paidaction.Errorf(CodeTimeout, "The wallet did not answer in time.")
 	errForbidden   = paidaction.Errorf(CodeForbidden, "The wallet's address leads into a private network, which cannot be reached from here. Give one that is open to the internet.")
 	errAddress     = paidaction.Errorf(CodeForbidden, "The wallet leads to an address that is not allowed: it must begin with https:// and contain no user name.")
 	errOwn         = paidaction.Errorf(CodeForbidden, "The wallet's address leads back to this service. Give the address of a wallet elsewhere.")
-	errCertificate = paidaction.Errorf(CodeCertificate, "The certificate of the wallet's server is not trusted. If the node made its own certificate, send that too.")
 	errDeclined    = paidaction.Errorf(CodeDeclined, "The wallet declined to issue an invoice.")
 	errBadAnswer   = paidaction.Errorf(CodeBadAnswer, "The wallet answered with something that is not an invoice. Check that the address is that of the wallet itself.")
 	errTooLarge    = paidaction.Errorf(CodeBadAnswer, "The wallet's answer is too large to be an invoice. Check that the address is that of the wallet itself.")
@@ -61,7 +61,7 @@ var refusals = []struct {
 	{outside.ErrOwn, errOwn},
 	{outside.ErrForbidden, errForbidden},
 	{outside.ErrUnreachable, ErrUnreachable},
-	{outside.ErrCertificate, errCertificate},
+	{outside.ErrCertificate, ErrCertificate},
 	{outside.ErrTimeout, errTimeout},
 	{outside.ErrTooLarge, errTooLarge},
 	{outside.ErrRedirected, errRedirected},

@@ -18,11 +18,11 @@ func (s *service) newWallets() (*wallet.Wallets, error) {
 	})
 }
 
-// decode has the first reachable node of ours read a bolt11.
+// decode has the first node of ours read a bolt11 that can: one that only receives needs no permission for that.
 func (s *service) decode(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
 	for _, client := range s.clients {
 		read, err := client.DecodeInvoice(ctx, bolt11)
-		if err == nil || !errors.Is(err, lightning.ErrUnreachable) {
+		if err == nil || !errors.Is(err, lightning.ErrUnreachable) && !errors.Is(err, lightning.ErrNotPermitted) {
 			return read, err
 		}
 	}
@@ -38,6 +38,8 @@ func addInvoice(ctx context.Context, at wallet.LNDGRPC, r wallet.Request, dial w
 	switch {
 	case errors.Is(err, lightning.ErrNotPermitted):
 		return "", wallet.ErrKeyRefused
+	case errors.Is(err, lightning.ErrUntrusted): // it is unreachable too
+		return "", wallet.ErrCertificate
 	case errors.Is(err, lightning.ErrUnreachable):
 		return "", wallet.ErrUnreachable
 	}

@@ -39,6 +39,11 @@ func TestAWalletIsSaved(t *testing.T) {
 	if answer := s.saveWallet(key, ofNode(stranger, at)); !strings.Contains(answer, "WALLET_KEY_REFUSED") {
 		t.Errorf("saving one whose macaroon does not suffice: %s", answer)
 	}
+	other := ofNode(stranger, at)
+	delete(other["lndGrpc"].(map[string]any), "certificate")
+	if answer := s.saveWallet(key, other); !strings.Contains(answer, "WALLET_CERTIFICATE") {
+		t.Errorf("saving one whose certificate nobody vouches for: %s", answer)
+	}
 	mainnet := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusCreated)
 		_, _ = w.Write([]byte(`{"bolt11": "lnbc2500u1pvjluezpp5qqqsyqcyq5rqwzqfqqqsyqcyq5rqwzqfqqqsyqcyq5rqwzqfqypqdq5xysxxatsyp3k7enxv4jsxqzpuaztrnwngzn3kdzw5hydlzf03qdgm2hdq27cqv3agm2awhz5se903vruatfhq77w3ls4evs3ch9zw97j25emudupq63nyw24cg27h2rspfj9srp"}`))
@@ -46,6 +51,21 @@ func TestAWalletIsSaved(t *testing.T) {
 	t.Cleanup(mainnet.Close)
 	if answer := s.saveWallet(key, map[string]any{"lnbits": map[string]any{"url": mainnet.URL, "key": "12345678"}}); !strings.Contains(answer, "WALLET_BAD_INVOICE") {
 		t.Errorf("saving a wallet of another network: %s", answer)
+	}
+}
+
+// A node that only receives needs no permission to read an invoice, and may be named first: the one that sends reads it.
+func TestANodeThatMayReadNoInvoiceIsPassedOver(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	issuer, first := newNode(t)
+	_, second := newNode(t)
+	stranger, at := newNode(t)
+	s := serve(t, settings(pool, strings.Replace(first, "=sim=", "=issuer=", 1)+";send=no,"+strings.TrimPrefix(second, "HOLDFAST_NODES=")))
+	s.awaitReady(http.StatusOK)
+	issuer.Deny("/lnrpc.Lightning/DecodePayReq")
+	if answer := s.saveWallet(keyOf(t, settings(pool), "receiver"), ofNode(stranger, at)); !strings.Contains(answer, "INVOICE_ISSUED") {
+		t.Errorf("%s", answer)
 	}
 }
 

@@ -179,6 +179,7 @@ WHERE a.id = ANY(@actions::bigint[]) AND a.state = 'PAID' AND ((a.flow <> 'OUTGO
     WHEN 'DONATE' THEN NOT EXISTS (SELECT FROM donation WHERE donation.action_id = a.id OFFSET 0)
     WHEN 'POLL_VOTE' THEN NOT EXISTS (SELECT FROM poll_vote WHERE poll_vote.action_id = a.id OFFSET 0)
     WHEN 'BOOST' THEN NOT EXISTS (SELECT FROM boost WHERE boost.action_id = a.id OFFSET 0)
+    WHEN 'TERRITORY_UNARCHIVE' THEN NOT EXISTS (SELECT FROM territory_transfer WHERE territory_transfer.action_id = a.id OFFSET 0)
     WHEN 'INVITE_GIFT' THEN NOT EXISTS (SELECT FROM invite_redemption WHERE invite_redemption.action_id = a.id OFFSET 0)
     WHEN 'BUY_CREDITS' THEN a.id > @archived_to::bigint AND NOT EXISTS (SELECT FROM posting WHERE posting.action_id = a.id AND from_account = 1 OFFSET 0)
     WHEN 'WITHDRAW' THEN NOT EXISTS (SELECT FROM relay_payment WHERE relay_payment.action_id = a.id OFFSET 0)
