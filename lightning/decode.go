@@ -63,8 +63,8 @@ func decoded(m *lnrpc.PayReq) (paidaction.Bolt11, error) {
 	return invoice, nil
 }
 
-// incomplete reports whether LND finds no route to an invoice with these features, as it finds out itself before it looks
-// for one.
+// incomplete reports whether LND finds no route to an invoice with these features, by what it asks itself before it
+// looks for one.
 func incomplete(features []paidaction.Feature) bool {
 	offered := lnwire.NewFeatureVector(lnwire.NewRawFeatureVector(), lnwire.Features)
 	for _, f := range features {

@@ -73,8 +73,8 @@ func TestWhetherThereIsAPaymentSecret(t *testing.T) {
 }
 
 // LND finds no route to a receiver who does not offer payment secrets (14, 15), or who offers something without what it
-// builds on: payment secrets without onions of variable size (8, 9), parts (16, 17) without payment secrets, and others.
-// Whether they are required or optional is one to it.
+// builds on: payment secrets without onions of variable size (8, 9), parts (16, 17) without payment secrets, and so on.
+// Required or optional makes no difference.
 func TestWhetherFeaturesAreIncomplete(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

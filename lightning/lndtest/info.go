@@ -61,8 +61,8 @@ func (s *versionServer) GetVersion(context.Context, *verrpc.VersionRequest) (*ve
 	return &verrpc.Version{Version: s.version}, nil
 }
 
-// CheckMacaroonPermissions answers InvalidArgument if the macaroon does not suffice, as LND does. If it is not told which
-// permissions are needed, any macaroon suffices; LND before 0.20 does not know the flag by which it is told.
+// CheckMacaroonPermissions answers InvalidArgument if the macaroon does not suffice, as LND does. If it is not told
+// which permissions are needed, any macaroon suffices; LND before 0.20 does not know the flag by which it is told.
 func (s *mainServer) CheckMacaroonPermissions(_ context.Context, in *lnrpc.CheckMacPermRequest) (*lnrpc.CheckMacPermResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
