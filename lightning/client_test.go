@@ -573,9 +573,17 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Deny()
-	server.SetVersion("0.17.5-beta commit=v0.17.5-beta")
-	if err := c.Check(t.Context()); !errors.Is(err, lightning.ErrUnfit) || !strings.Contains(err.Error(), "0.18") {
-		t.Fatal(err)
+	// LND before 0.20 would call any macaroon sufficient, and no moment reached.
+	server.SetVersion("0.19.3-beta commit=v0.19.3-beta")
+	if got, err := c.Time(t.Context()); err == nil {
+		t.Errorf("a clock that the node does not tell: %v", got)
+	}
+	if err := c.Check(t.Context()); !errors.Is(err, lightning.ErrUnfit) || !strings.Contains(err.Error(), "upgrade it to 0.20 or later") {
+		t.Errorf("a node that checks no macaroon: %v", err)
+	}
+	server.SetVersion("0.20.0-beta.rc1 commit=v0.20.0-beta.rc1")
+	if err := c.Check(t.Context()); err != nil {
+		t.Errorf("the first that checks them: %v", err)
 	}
 	server.SetChainless(true)
 	if err := c.Check(t.Context()); err == nil || errors.Is(err, lightning.ErrUnfit) || errors.Is(err, lightning.ErrUnreachable) {

@@ -13,7 +13,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lightningnetwork/lnd/feature"
 	"github.com/lightningnetwork/lnd/lnrpc"
+	"github.com/lightningnetwork/lnd/lnwire"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -56,8 +58,19 @@ func decoded(m *lnrpc.PayReq) (paidaction.Bolt11, error) {
 	for bit, f := range m.Features {
 		invoice.Features = append(invoice.Features, paidaction.Feature{Bit: bit, Required: bit%2 == 0, Known: f.GetIsKnown()})
 	}
+	invoice.Incomplete = incomplete(invoice.Features)
 	slices.SortFunc(invoice.Features, func(a, b paidaction.Feature) int { return cmp.Compare(a.Bit, b.Bit) })
 	return invoice, nil
+}
+
+// incomplete reports whether LND finds no route to an invoice with these features, by what it asks itself before it
+// looks for one.
+func incomplete(features []paidaction.Feature) bool {
+	offered := lnwire.NewFeatureVector(lnwire.NewRawFeatureVector(), lnwire.Features)
+	for _, f := range features {
+		offered.Set(lnwire.FeatureBit(f.Bit))
+	}
+	return feature.ValidateDeps(offered) != nil || !offered.HasFeature(lnwire.PaymentAddrOptional)
 }
 
 // longest is how many blocks the hops of the longest hint add.

@@ -72,6 +72,38 @@ func TestWhetherThereIsAPaymentSecret(t *testing.T) {
 	}
 }
 
+// LND finds no route to a receiver who does not offer payment secrets (14, 15), or who offers something without what it
+// builds on: payment secrets without onions of variable size (8, 9), parts (16, 17) without payment secrets, and so on.
+// Required or optional makes no difference.
+func TestWhetherFeaturesAreIncomplete(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		bits []uint32
+		want bool
+	}{
+		{nil, true},
+		{[]uint32{8}, true},
+		{[]uint32{9, 17}, true},
+		{[]uint32{14}, true},
+		{[]uint32{15, 17}, true},
+		{[]uint32{8, 16}, true},
+		{[]uint32{9, 15, 23}, true},
+		{[]uint32{9, 15, 13, 23}, false},
+		{[]uint32{8, 14}, false},
+		{[]uint32{9, 15}, false},
+		{[]uint32{8, 9, 14, 15}, false},
+		{[]uint32{8, 14, 17, 48, 149, 1001}, false},
+	} {
+		m := &lnrpc.PayReq{PaymentHash: someHash, NumMsat: 1000, CltvExpiry: 40, Features: make(map[uint32]*lnrpc.Feature)}
+		for _, bit := range c.bits {
+			m.Features[bit] = &lnrpc.Feature{}
+		}
+		if inv, err := decoded(m); err != nil || inv.Incomplete != c.want {
+			t.Errorf("%v: Incomplete is %t, %v", c.bits, inv.Incomplete, err)
+		}
+	}
+}
+
 // A hop of a hint whose channel has the number 0 names none.
 func TestWhetherHintsNameChannels(t *testing.T) {
 	t.Parallel()

@@ -82,9 +82,11 @@ var texts = []struct {
 	{invoices.ErrShuttingDown.Error(), ErrUnreachable},
 	// package rpcperms: LND answers this while it starts, before any of its parts sees the call.
 	{"waiting to start, RPC services not available", ErrUnreachable},
+	{"wallet not created, create one to enable full RPC access", ErrUnreachable},
 	{"wallet locked, unlock it to enable full RPC access", ErrLocked},
 	{"the RPC server is in the process of starting up, but not yet ready to accept calls", ErrUnreachable},
 	{"server is still in the process of starting", ErrUnreachable},
+	{"currently not registered, not allowing any RPC calls", ErrUnreachable}, // a middleware that must be there is away
 	{"macaroon has expired", ErrMacaroonExpired},
 	// from the macaroon bakery under LND, through its interceptor.
 	{"permission denied", ErrNotPermitted},

@@ -17,16 +17,19 @@ func TestANodeThatStartsOrStopsSaysNothing(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]error{
 		"waiting to start":    status.Error(codes.Unknown, rpcperms.ErrWaitingToStart.Error()),
+		"without a wallet":    status.Error(codes.Unknown, rpcperms.ErrNoWallet.Error()),
 		"its wallet locked":   status.Error(codes.Unknown, rpcperms.ErrWalletLocked.Error()),
 		"starting":            status.Error(codes.Unknown, rpcperms.ErrRPCStarting.Error()),
 		"a part of it starts": status.Error(codes.Unknown, "server is still in the process of starting"),
-		"shutting down":       status.Error(codes.Unknown, invoices.ErrShuttingDown.Error()),
-		"away":                status.Error(codes.Unavailable, ""),
-		"too late":            status.Error(codes.DeadlineExceeded, ""),
-		"given up":            status.Error(codes.Canceled, ""),
-		"busy":                status.Error(codes.ResourceExhausted, ""),
-		"broken":              status.Error(codes.Internal, ""),
-		"broken off":          status.Error(codes.Aborted, ""),
+		"middleware is missing": status.Error(codes.Unknown,
+			"mandatory middleware 'accounts' is currently not registered, not allowing any RPC calls"),
+		"shutting down": status.Error(codes.Unknown, invoices.ErrShuttingDown.Error()),
+		"away":          status.Error(codes.Unavailable, ""),
+		"too late":      status.Error(codes.DeadlineExceeded, ""),
+		"given up":      status.Error(codes.Canceled, ""),
+		"busy":          status.Error(codes.ResourceExhausted, ""),
+		"broken":        status.Error(codes.Internal, ""),
+		"broken off":    status.Error(codes.Aborted, ""),
 	} {
 		meaning := meaningOf(answer)
 		if !errors.Is(meaning, ErrUnreachable) {

@@ -117,7 +117,7 @@ func Permissions(sends bool) []string {
 	return needed
 }
 
-// Check asks the node whether it can serve: LND 0.18 or later, on the configured network, without keysend, and with a
+// Check asks the node whether it can serve: LND 0.20 or later, on the configured network, without keysend, and with a
 // macaroon that allows every call. ErrUnfit says that it cannot, and what to change. Any other error says that the node
 // could not be asked or did not answer; it may still be fit.
 func (c *Client) Check(ctx context.Context) error {
@@ -128,8 +128,10 @@ func (c *Client) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !versionAtLeast(info.Version, 0, 18) {
-		return fmt.Errorf("%w: lightning node %s runs LND %s; upgrade it to 0.18 or later", ErrUnfit, c.cfg.Name, info.Version)
+	// Those before do not know CheckDefaultPermsFromFullMethod: they find every macaroon sufficient, and none void, so
+	// that neither what it permits nor the node's clock (Time) could be read.
+	if !versionAtLeast(info.Version, 0, 20) {
+		return fmt.Errorf("%w: lightning node %s runs LND %s; upgrade it to 0.20 or later", ErrUnfit, c.cfg.Name, info.Version)
 	}
 	if c.cfg.Network != "" && info.Network != c.cfg.Network {
 		return fmt.Errorf("%w: lightning node %s is on %s, not on %s; correct its address or the network", ErrUnfit,

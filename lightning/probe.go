@@ -142,8 +142,8 @@ func (c *Client) knows(ctx context.Context, key string) (bool, error) {
 
 // probe sends one probe, and waits until it has come back. ErrProbeOpen if it does not come back in time, or if the
 // node's updates break off; in the first case the node is listened to for a while (paidaction.OpenProbe). Any other
-// error came before the node's first update, for instance because the node is down: no receiver can cause that, so none
-// is blamed.
+// error came before the node's first update, for instance because the node is down. No receiver is blamed for it: those
+// invoices for which a node refuses a probe are refused before (package wrap).
 func (c *Client) probe(ctx context.Context, inv *lnrpc.PayReq, t target, r paidaction.RouteRequest) (paidaction.Route, error) {
 	budget, blocks := r.FeeLimit-t.fee, int64(r.CLTVLimit)-t.blocks
 	if budget < 0 || blocks <= t.final+blockPadding {

@@ -50,6 +50,7 @@ type Bolt11 struct {
 	Blinded         bool      // the receiver is hidden behind blinded paths
 	Secretless      bool      // it has no payment secret (BOLT 11, field s): LND pays none without
 	Features        []Feature // what the invoice requires of its payer, or offers
+	Incomplete      bool      // Features lack payment secrets, or what others of them build on: LND finds no route
 }
 
 // Locks is the least number of blocks for which the receiver can lock a payment that does not come back. The receiver

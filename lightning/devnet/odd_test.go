@@ -26,7 +26,12 @@ func odd(r *rand.Rand, node, wallet *btcec.PublicKey) (options []func(*zpay32.In
 			options = append(options, option)
 		}
 	}
-	bits := lnwire.NewRawFeatureVector(lnwire.TLVOnionPayloadRequired, lnwire.PaymentAddrRequired)
+	bits := lnwire.NewRawFeatureVector()
+	for _, bit := range []lnwire.FeatureBit{lnwire.TLVOnionPayloadRequired, lnwire.PaymentAddrRequired} {
+		if r.IntN(8) > 0 {
+			bits.Set(bit)
+		}
+	}
 	for _, bit := range []lnwire.FeatureBit{0, 8, 9, 15, 17, 24, 31, 48, 55, 149, 262, 1000, 1001} {
 		if r.IntN(30) == 0 {
 			bits.Set(bit)

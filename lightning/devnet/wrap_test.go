@@ -66,7 +66,7 @@ func sends(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Hash != p.Hash() || d.Amount != 900*sat || d.Destination != network.Node(devnet.Receiver).Pubkey() || d.CLTVDelta != 40 || len(d.Features) == 0 {
+	if d.Incomplete || d.Hash != p.Hash() || d.Amount != 900*sat || d.Destination != network.Node(devnet.Receiver).Pubkey() || d.CLTVDelta != 40 || len(d.Features) == 0 {
 		t.Errorf("%+v", d)
 	}
 	for _, f := range d.Features {
@@ -97,9 +97,22 @@ func sends(t *testing.T, c *lightning.Client, network *devnet.Network) {
 		t.Errorf("within its own limits: %+v, %v", again, err)
 	}
 	// The payer's node is our neighbour, and the provider of a wallet that nobody else knows: the way to it is free.
-	route, err = c.EstimateRoute(ctx, way(behind(t, network.Node(devnet.Payer))))
+	route, err = c.EstimateRoute(ctx, way(behind(t, network.Node(devnet.Payer), lnwire.TLVOnionPayloadRequired, lnwire.PaymentAddrRequired)))
 	if err != nil || route.Fee != 300 || route.Height != chain.Height+144+3+40 {
 		t.Errorf("at %d, behind a provider: %+v, %v", chain.Height, route, err)
+	}
+	// To the same wallet LND finds no route if its invoice lacks a feature. The invoice alone tells.
+	for _, bits := range [][]lnwire.FeatureBit{
+		{lnwire.TLVOnionPayloadRequired}, {lnwire.PaymentAddrRequired}, {lnwire.TLVOnionPayloadRequired, lnwire.MPPOptional},
+		{lnwire.TLVOnionPayloadRequired, lnwire.PaymentAddrRequired, lnwire.AnchorsZeroFeeHtlcTxOptional},
+	} {
+		bolt11 := behind(t, network.Node(devnet.Payer), bits...)
+		if d, err := c.DecodeInvoice(ctx, bolt11); err != nil || !d.Incomplete {
+			t.Errorf("with the features %v: %+v, %v", bits, d, err)
+		}
+		if route, err := c.EstimateRoute(ctx, way(bolt11)); err == nil {
+			t.Errorf("with the features %v: %+v", bits, route)
+		}
 	}
 	_, tooMuch := invoiceOf(t, network, 40_000_000*sat)
 	if route, err := c.EstimateRoute(ctx, way(tooMuch)); !errors.Is(err, paidaction.ErrNoRoute) {
@@ -108,7 +121,7 @@ func sends(t *testing.T, c *lightning.Client, network *devnet.Network) {
 }
 
 // behind is an invoice of a wallet behind a node, which takes 300 msat and 144 blocks for the last hop.
-func behind(t *testing.T, provider *devnet.Node) string {
+func behind(t *testing.T, provider *devnet.Node, bits ...lnwire.FeatureBit) string {
 	t.Helper()
 	raw, err := hex.DecodeString(provider.Pubkey())
 	if err != nil {
@@ -124,7 +137,7 @@ func behind(t *testing.T, provider *devnet.Node) string {
 	}
 	inv, err := zpay32.NewInvoice(&chaincfg.SimNetParams, paidaction.Preimage{7}.Hash(), time.Now(), zpay32.Amount(900_000), zpay32.Description("behind a provider"),
 		zpay32.CLTVExpiry(40), zpay32.PaymentAddr([32]byte{7}), zpay32.RouteHint([]zpay32.HopHint{{NodeID: key, ChannelID: 1 << 40, FeeBaseMSat: 300, CLTVExpiryDelta: 144}}),
-		zpay32.Features(lnwire.NewFeatureVector(lnwire.NewRawFeatureVector(lnwire.TLVOnionPayloadRequired, lnwire.PaymentAddrRequired), lnwire.Features)))
+		zpay32.Features(lnwire.NewFeatureVector(lnwire.NewRawFeatureVector(bits...), lnwire.Features)))
 	if err != nil {
 		t.Fatal(err)
 	}

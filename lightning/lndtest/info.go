@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -60,11 +61,13 @@ func (s *versionServer) GetVersion(context.Context, *verrpc.VersionRequest) (*ve
 	return &verrpc.Version{Version: s.version}, nil
 }
 
-// CheckMacaroonPermissions answers InvalidArgument if the macaroon does not suffice, as LND does.
+// CheckMacaroonPermissions answers InvalidArgument if the macaroon does not suffice, as LND does. If it is not told
+// which permissions are needed, any macaroon suffices; LND before 0.20 does not know the flag by which it is told.
 func (s *mainServer) CheckMacaroonPermissions(_ context.Context, in *lnrpc.CheckMacPermRequest) (*lnrpc.CheckMacPermResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.permits(in.Macaroon, in.FullMethod); err != nil {
+	checks := in.CheckDefaultPermsFromFullMethod && !strings.HasPrefix(s.version, "0.1")
+	if err := s.permits(in.Macaroon, in.FullMethod); checks && err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	return &lnrpc.CheckMacPermResponse{Valid: true}, nil

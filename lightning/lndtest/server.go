@@ -204,7 +204,7 @@ func (s *Server) serve(listener net.Listener) {
 	go func() { _ = server.Serve(listener) }()
 }
 
-// SetVersion changes the version in GetInfo.
+// SetVersion changes the version in GetInfo, and whether macaroons are checked as before 0.20.
 func (s *Server) SetVersion(version string) { s.set(func() { s.version = version }) }
 
 // SetStarting makes every call fail as in an LND that is starting.

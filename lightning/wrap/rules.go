@@ -87,6 +87,9 @@ var Rules = []Rule{
 		"it locks money for more blocks than our node allows"},
 	{"UNKNOWN_FEATURE", always, func(_ Settings, f Facts) bool { return !slices.ContainsFunc(f.Inner.Features, unknown) },
 		"the invoice asks for a feature that our node does not know"},
+	// LND would refuse a probe as wrong, as if our node were to blame, and fail the payment that somebody is held for.
+	{"FEATURES_INCOMPLETE", always, func(_ Settings, f Facts) bool { return !f.Inner.Incomplete },
+		"it does not offer payment secrets, or all that its features build on: our node finds no route to it"},
 	{"TOO_SMALL", always, func(_ Settings, f Facts) bool { return f.Inner.Amount == 0 || f.Inner.Amount >= minAmount },
 		"the amount is too small to be worth a route"},
 	{"TOO_LARGE", always, func(_ Settings, f Facts) bool { return f.Inner.Amount <= maxAmount },

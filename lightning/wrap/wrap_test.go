@@ -35,8 +35,9 @@ var broken = map[Code][]func(*Facts){
 	"AMP": {
 		feature(paidaction.Feature{Bit: 30, Required: true, Known: true}), feature(paidaction.Feature{Bit: 31, Known: true}),
 	},
-	"UNKNOWN_FEATURE": {feature(paidaction.Feature{Bit: 1000, Required: true}), feature(paidaction.Feature{Bit: 1001})},
-	"TOO_SMALL":       {func(f *Facts) { f.Inner.Amount, f.Requested = 699, 699 }},
+	"UNKNOWN_FEATURE":     {feature(paidaction.Feature{Bit: 1000, Required: true}), feature(paidaction.Feature{Bit: 1001})},
+	"FEATURES_INCOMPLETE": {func(f *Facts) { f.Inner.Incomplete = true }},
+	"TOO_SMALL":           {func(f *Facts) { f.Inner.Amount, f.Requested = 699, 699 }},
 	"TOO_LARGE": {func(f *Facts) {
 		f.Inner.Amount, f.Requested = 700_000*sat+1, 700_000*sat+1
 		f.Outer, f.Held.Received = 800_000*sat, 800_000*sat
