@@ -15,46 +15,51 @@ import (
 type lateEntry struct {
 	*lock.Memory
 	key    string
-	answer chan struct{}
+	answer chan error // nil: how it was entered
 }
 
 func (s lateEntry) Enter(ctx context.Context, e lock.Entry) (lock.Entered, error) {
 	got, err := s.Memory.Enter(ctx, e)
 	if e.Key == s.key {
-		<-s.answer
+		err = errors.Join(err, <-s.answer)
 	}
 	return got, err
 }
 
 // TestALockThatCameBeforeItsPlaceIsKept: who is handed the lock may hear of it before the answer that only gave them a
-// place. That answer takes nothing back.
+// place. That answer takes nothing back, nor does it if it is lost.
 func TestALockThatCameBeforeItsPlaceIsKept(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := lock.NewMemory(0)
-		late := lateEntry{store, "k", make(chan struct{})}
-		first := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
-		second := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return late, nil }}, lock.Settings{})
-		held, other := locktest.Acquire(t, first, "k", lock.Options{}), locktest.Acquire(t, first, "other", lock.Options{})
-		waits := locktest.Go(t.Context(), second, "other", lock.Options{}) // so that its process is known to live
-		handed := locktest.Go(t.Context(), second, "k", lock.Options{})
-		<-time.After(time.Second)
-		locktest.Release(t, held)
-		synctest.Wait()
-		if len(handed) != 1 {
-			t.Fatal("it was not handed the lock")
-		}
-		lease := (<-handed).Lease
-		close(late.answer)
-		<-time.After(5 * time.Second)
-		if err := lease.Err(); err != nil {
-			t.Errorf("the lease: %v", err)
-		}
-		if _, err := first.TryAcquire(t.Context(), "k", lock.Options{}); !errors.Is(err, lock.ErrBusy) {
-			t.Errorf("another one: %v", err)
-		}
-		locktest.Release(t, lease)
-		locktest.Release(t, other)
-		locktest.Release(t, (<-waits).Lease)
-	})
+	for name, answer := range map[string]error{"answered": nil, "lost": errors.New("the connection broke")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := lock.NewMemory(0)
+				late := lateEntry{store, "k", make(chan error)}
+				first := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+				second := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return late, nil }}, lock.Settings{})
+				held, other := locktest.Acquire(t, first, "k", lock.Options{}), locktest.Acquire(t, first, "other", lock.Options{})
+				waits := locktest.Go(t.Context(), second, "other", lock.Options{}) // so that its process is known to live
+				handed := locktest.Go(t.Context(), second, "k", lock.Options{})
+				<-time.After(time.Second)
+				locktest.Release(t, held)
+				synctest.Wait()
+				if len(handed) != 1 {
+					t.Fatal("it was not handed the lock")
+				}
+				lease := (<-handed).Lease
+				late.answer <- answer
+				<-time.After(5 * time.Second)
+				if err := lease.Err(); err != nil {
+					t.Errorf("the lease: %v", err)
+				}
+				if _, err := first.TryAcquire(t.Context(), "k", lock.Options{}); !errors.Is(err, lock.ErrBusy) {
+					t.Errorf("another one: %v", err)
+				}
+				locktest.Release(t, lease)
+				locktest.Release(t, other)
+				locktest.Release(t, (<-waits).Lease)
+			})
+		})
+	}
 }

@@ -80,8 +80,13 @@ func (l *Locker) enter(w *waiter, e Entry) {
 		if time.Since(asked) > l.settings.Heartbeat {
 			l.hush(w.Key)
 		}
-		l.leaveOrWait(w.Ticket) // the store may have entered it all the same
 		l.tell(w.ID, news{err: l.failed("enter", err)})
+		l.mu.Lock()
+		given := w.served // nobody can be given it from here on
+		l.mu.Unlock()
+		if !given {
+			l.leaveOrWait(w.Ticket) // the store may have entered it all the same
+		}
 		return
 	}
 	l.handed(got.Next, asked)

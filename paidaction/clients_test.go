@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -11,6 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -119,6 +121,53 @@ func TestAPayerTakesTwoConnections(t *testing.T) {
 			t.Errorf("%+v, %v", a.pa, a.err)
 		}
 	}
+}
+
+// Zaps are paid in groups, which have connections of their own. What a group that failed leaves to be done one by one has
+// no more than all else that its payer pays for.
+func TestZapsOfAFailedGroupTakeTwoConnections(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	withConnections(w, 4)
+	item := w.Post(w.User("author", 1000*sat, 0), "popular")
+	busy, other := w.User("busy", 1000*sat, 0), w.User("other", 1000*sat, 0)
+	var requests []paidaction.Request
+	for i := range paidaction.GroupsAtOnce { // these hold the places of groups
+		requests = append(requests, zapBy(w.User(fmt.Sprint("first", i), 100*sat, 0), item, 10, ""))
+	}
+	for range 10 {
+		requests = append(requests, zapBy(busy, item, 10, ""))
+	}
+	open, answers := gathered(w, requests)
+	slow, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Exec(w.Ctx, `SELECT FROM account WHERE id / 16 = $1 FOR UPDATE`, busy); err != nil {
+		t.Fatal(err)
+	}
+	open()
+	for w.Count(`SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))`, slow.Conn().PgConn().PID()) == 0 {
+		runtime.Gosched() // until the group waits for the payer's account
+	}
+	w.AwaitBlocked(2)
+	for range 3 {
+		if a := locktest.Wait(t, "somebody else", start(w, w.Engine, donation(other, 10, ""))); a.err != nil || a.pa.State != paidaction.Paid {
+			t.Errorf("%+v, %v", a.pa, a.err)
+		}
+	}
+	if n := w.Count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`); n != 2 {
+		t.Errorf("%d connections wait for one payer", n)
+	}
+	if err := slow.Commit(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range answers() {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	w.WantBalance(ledger.UserCredits(busy), 900*sat)
 }
 
 // However many ask for what somebody else pays, as everybody does who redeems an invite, the payer waits for none of them:

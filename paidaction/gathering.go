@@ -65,7 +65,7 @@ func (e *Engine) together(ctx context.Context, a *attempt, method Method) (*Paid
 		}
 	}
 	if errors.Is(m.err, errApart) {
-		if err := e.beginTogether(ctx, a.def, method, []*member{m}); err != nil {
+		if err := e.apart(ctx, method, m); err != nil {
 			m.err = err
 		}
 	}
@@ -73,6 +73,17 @@ func (e *Engine) together(ctx context.Context, a *attempt, method Method) (*Paid
 		return e.begin(ctx, a, method, plan{})
 	}
 	return e.became(ctx, a, m.tx, m.result, m.err)
+}
+
+// apart pays for one that waits with no others. A group that failed leaves many of these at once, perhaps all of one
+// payer.
+func (e *Engine) apart(ctx context.Context, method Method, m *member) error {
+	leave, err := e.place(ctx, m.attempt, method)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return e.beginTogether(ctx, m.def, method, []*member{m})
 }
 
 // seeThrough runs a group, and notes in each member what became of it. If the whole group fails, each member is to be

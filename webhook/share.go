@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"maps"
 	"sync"
 	"time"
 
@@ -10,7 +9,7 @@ import (
 
 // Limits for deliveries under way in a process, so that servers which hang delay only their owner's messages.
 const (
-	places       = 64         // as many as a worker runs
+	places       = 64         // a worker runs twice as many: to find that there is none does not wait for one
 	firsts       = places / 4 // the last of them are for owners who have nothing under way
 	failingShare = 2          // a webhook whose last attempt failed
 	failingMost  = places / 2 // all such webhooks together: one dead server may be that of many owners
@@ -19,11 +18,13 @@ const (
 	failingPause = 20 * time.Second // the same for a webhook that fails: by then, those under way have ended
 )
 
-// A try that finds the share taken costs a worker, too, and workers take up what is due in one order for all owners. So
-// the tries of one owner are set apart, however many messages they have.
+// A try that finds the share taken costs a worker, too, and workers take up what is due in one order for all owners, ten
+// times a second. So the tries of one owner are set apart, however many messages they have, and farther where so many
+// owners have a line that others would have to wait behind them.
 const (
 	ownerApart    = 25 * time.Millisecond
 	operatorApart = 5 * time.Millisecond // the operator is told of everybody's actions
+	apartOfAll    = time.Second / 320    // all other owners together: half of what there are workers for beside all places
 	ownerBurst    = 64                   // so many may come at once
 )
 
@@ -38,6 +39,7 @@ type shares struct {
 	all      int
 	failing  int                 // of all, those to webhooks whose last attempt failed
 	lines    map[int64]time.Time // by owner: when the last of the tries that were set apart is due, as if there were no burst
+	crowd    int                 // owners whose line was long when the lines were last swept
 	latest   time.Time           // of all times that were told
 	swept    time.Time           // when those whose line is empty were last forgotten
 }
@@ -46,29 +48,43 @@ type shares struct {
 func (s *shares) line(owner int64, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lineUp(owner, now)
+	return s.lineUp(owner, now, 0)
 }
 
-func (s *shares) lineUp(owner int64, now time.Time) time.Duration {
-	apart := ownerApart
-	if owner == operator {
-		apart = operatorApart
-	}
+// refuse is line for a try that found the share taken. It leaves nothing of the burst: so an owner who is refused has a
+// long line, however late the workers come to it.
+func (s *shares) refuse(owner int64, now time.Time, pause time.Duration) time.Duration {
+	return max(pause, s.lineUp(owner, now, ownerBurst))
+}
+
+// lineUp puts a try at the end of its owner's line, behind so many at least.
+func (s *shares) lineUp(owner int64, now time.Time, behind int) time.Duration {
 	// If the clock was set back, nobody's turn would come before it is where it was. A time can also be older than the
 	// latest since its caller was slow.
 	if s.lines == nil || now.Before(s.latest.Add(-time.Minute)) {
-		s.lines, s.latest, s.swept = map[int64]time.Time{}, now, now
+		s.lines, s.crowd, s.latest, s.swept = map[int64]time.Time{}, 0, now, now
 	}
 	if now.After(s.latest) {
 		s.latest = now
 	}
-	if now.Sub(s.swept) >= time.Minute { // each owner who was ever told something would stay otherwise
-		maps.DeleteFunc(s.lines, func(_ int64, end time.Time) bool { return end.Before(now) })
-		s.swept = now
+	if now.Sub(s.swept) >= time.Second { // each owner who was ever told something would stay otherwise
+		s.crowd, s.swept = 0, now
+		for owner, end := range s.lines {
+			switch {
+			case end.Before(now):
+				delete(s.lines, owner)
+			case end.Sub(now) > ownerPause:
+				s.crowd++
+			}
+		}
+	}
+	least, apart := ownerApart, max(ownerApart, time.Duration(s.crowd)*apartOfAll)
+	if owner == operator {
+		least, apart = operatorApart, operatorApart
 	}
 	end := s.lines[owner]
-	if end.Before(now) {
-		end = now
+	if first := now.Add(time.Duration(behind) * least); end.Before(first) {
+		end = first
 	}
 	end = end.Add(apart)
 	s.lines[owner] = end
@@ -85,17 +101,17 @@ func (s *shares) take(to db.Webhook, now time.Time) (wait time.Duration, give fu
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if until := to.LeftAloneUntil; until != nil && now.Before(*until) && possible(until.Sub(now)) {
-		return max(until.Sub(now), s.lineUp(owner, now)), nil
+		return s.refuse(owner, now, until.Sub(now)), nil
 	}
 	fails := 0
 	if to.FailingSince != nil {
 		fails = 1
 	}
 	if fails > 0 && (s.webhooks[to.ID] >= failingShare || s.failing >= failingMost) {
-		return max(failingPause, s.lineUp(owner, now)), nil
+		return s.refuse(owner, now, failingPause), nil
 	}
 	if !s.mayTake(s.owners[owner]) {
-		return max(ownerPause, s.lineUp(owner, now)), nil
+		return s.refuse(owner, now, ownerPause), nil
 	}
 	if s.owners == nil {
 		s.owners, s.webhooks = map[int64]int{}, map[int64]int{}

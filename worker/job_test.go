@@ -219,6 +219,46 @@ func TestDeliveriesAreRepeatedUntilTheyAreOver(t *testing.T) {
 	}
 }
 
+// While as many deliveries are under way as may be, tries of others find a worker: who is refused a place waits for no
+// place (webhook/share.go).
+func TestADeliveryIsTriedBesideAllThatAreUnderWay(t *testing.T) {
+	t.Parallel()
+	const places = 64
+	tried := make(chan struct{})
+	w := newWorld(t, func(w *world, _ *paidaction.Config) {
+		w.config.Deliver = func(ctx context.Context, message int64) (time.Duration, error) {
+			if message <= places {
+				<-ctx.Done()
+			} else {
+				close(tried)
+			}
+			return 0, nil
+		}
+	})
+	tx, err := w.pool.Begin(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := make([]int64, places+1)
+	for i := range messages {
+		messages[i] = int64(i + 1)
+	}
+	if err := w.config.Jobs.(*Queue).InsertDeliveries(w.ctx, tx, messages, make([]time.Time, len(messages))); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.started()
+	limit := time.NewTimer(jobTimeout / 2)
+	defer limit.Stop()
+	select {
+	case <-tried:
+	case <-limit.C:
+		t.Error("it waits for one of those under way to end")
+	}
+}
+
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

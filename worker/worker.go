@@ -42,7 +42,7 @@ const (
 	moneyJobs    = 32
 	effectJobs   = 16
 	attemptJobs  = paidaction.AskingAtOnce + 4 // wallets can block each of the former for half a minute
-	deliveryJobs = 64                          // shared between the owners of the servers
+	deliveryJobs = 128                         // twice as many as may be under way (webhook/share.go): to find no place takes none
 )
 
 // Settings bound the work. The zero value of each field stands for its default.
