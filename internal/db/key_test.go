@@ -166,7 +166,7 @@ func TestOneRowIsFoundByItsKey(t *testing.T) {
 }
 
 // sortsNothing is the part of a claim that the other order is for.
-var sortsNothing = regexp.MustCompile(`Sort\n +Sort Key: .*\n +->  Result\n +One-Time Filter: false`)
+var sortsNothing = regexp.MustCompile(`Sort\n +(?:Disabled: true\n +)?Sort Key: .*\n +->  Result\n +One-Time Filter: false`)
 
 // A claim reads the first waiting payment, or the oldest, and its own attempts, however many were waiting when it was planned, and of withdrawals in work those that were claimed lately,
 // once.
