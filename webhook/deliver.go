@@ -263,9 +263,10 @@ func jittered(pause time.Duration) time.Duration {
 // others' come in between.
 func (w *Webhooks) Queue(ctx context.Context) (found bool, err error) {
 	const page = 500
+	var rows []db.NewMessagesRow
 	err = pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
 		q := db.New(tx)
-		rows, err := q.NewMessages(ctx, page)
+		rows, err = q.NewMessages(ctx, page)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -286,6 +287,7 @@ func (w *Webhooks) Queue(ctx context.Context) (found bool, err error) {
 		return w.Jobs.InsertDeliveries(ctx, tx, ids, due)
 	})
 	if err != nil {
+		w.shares.forget(rows)
 		return false, fmt.Errorf("make jobs of messages: %w", err)
 	}
 	return found, nil

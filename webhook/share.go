@@ -51,6 +51,15 @@ func (s *shares) line(owner int64, now time.Time) time.Duration {
 	return s.lineUp(owner, now, 0)
 }
 
+// forget ends the lines of owners whose jobs were not made: each time that is tried again they would be longer.
+func (s *shares) forget(rows []db.NewMessagesRow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, row := range rows {
+		delete(s.lines, row.Owner)
+	}
+}
+
 // refuse is line for a try that found the share taken. It leaves nothing of the burst: so an owner who is refused has a
 // long line, however late the workers come to it.
 func (s *shares) refuse(owner int64, now time.Time, pause time.Duration) time.Duration {

@@ -225,6 +225,19 @@ func TestManyMessagesOfOneOwnerAreSetApart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	rename := func(from, to string) {
+		t.Helper()
+		if _, err := w.Pool.Exec(w.Ctx, `ALTER TABLE `+from+` RENAME TO `+to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename("test_delivery", "away")
+	for range 3 { // what does not come about sets nothing apart
+		if _, err := w.Queue(w.Ctx); err == nil {
+			t.Error("jobs were made without a table for them")
+		}
+	}
+	rename("away", "test_delivery")
 	if _, err := w.Queue(w.Ctx); err != nil {
 		t.Fatal(err)
 	}
