@@ -559,6 +559,9 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s is not missed: %v", method, err)
 		}
 	}
+	if err := c.TrackPayment(t.Context(), paidaction.Hash{1}, nil); !errors.Is(err, paidaction.ErrNotPermitted) {
+		t.Errorf("asked about a payment: %v", err)
+	}
 	issues := server.Config()
 	issues.Sends = false
 	if err := server.Dial(issues).Check(t.Context()); err != nil {

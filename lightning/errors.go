@@ -34,7 +34,7 @@ var (
 	// nothing.
 	ErrMacaroonExpired = errors.New("the macaroon has expired, or the call came too late")
 	// ErrNotPermitted: the macaroon does not allow the call.
-	ErrNotPermitted = errors.New("the macaroon does not allow this")
+	ErrNotPermitted = paidaction.ErrNotPermitted
 	// ErrUnfit: the node, or its configuration here, must be changed before it can serve. Only Check returns it.
 	ErrUnfit = errors.New("the node cannot serve as it is")
 )

@@ -41,11 +41,20 @@ func (e *Engine) WillRetry(pa *PaidAction) bool {
 // Again prepares the next attempt of an action whose receiver could not be paid: through the receiver's next wallet or,
 // if none is left, by another method. A new attempt has a new invoice, which the payer still has to pay, unless their
 // balance suffices and they did not choose to pay otherwise (spec 02 §2.1). If no attempt is possible, the payer is
-// told. Again is a job and may be repeated. It wraps ErrNoAction where there is no such action.
+// told. Again is a job and may be repeated, also for an invoice that its node did not make at once. It wraps ErrNoAction
+// where there is no such action.
 func (e *Engine) Again(ctx context.Context, id int64) error {
 	ctx = About(ctx, id)
 	pa, err := e.get(ctx, id)
 	if err != nil {
+		return err
+	}
+	if pa.State == Retrying {
+		// The next attempt was begun, perhaps without an invoice. Nobody waits for that, so nobody else asks for it again.
+		next, err := e.get(ctx, *pa.Successor)
+		if err == nil {
+			_, err = e.issue(About(ctx, next.ID), next)
+		}
 		return err
 	}
 	if e.WillRetry(pa) {

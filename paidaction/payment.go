@@ -14,6 +14,8 @@ var (
 	ErrPaymentExists = errors.New("the node was given this payment before")
 	// ErrPaymentNotFound: the node does not know the payment. It must never be taken for a failure (spec 01 §1.6).
 	ErrPaymentNotFound = errors.New("the node does not know this payment")
+	// ErrNotPermitted: this service may not ask the node for that.
+	ErrNotPermitted = errors.New("the macaroon does not allow this")
 	// ErrPaymentTooLate: the node refused the call, which came after its deadline by the node's clock. Nothing was
 	// sent.
 	ErrPaymentTooLate = errors.New("by the node's clock the call came after its deadline, and nothing was sent")

@@ -191,6 +191,35 @@ func TestWhatPassesDoesNotEndTheAttempts(t *testing.T) {
 	b.WantState(pa.ID, paidaction.Retrying)
 }
 
+// An attempt whose node was away when it was begun gets its invoice from the job that began it: nobody else waits for it,
+// and without one it would fail and end the attempts.
+func TestANextAttemptGetsTheInvoiceThatItsNodeDidNotMakeAtOnce(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	stop := b.Run(b.Relay)
+	pa := b.zap()
+	b.pay(pa)
+	b.Await(pa.ID, paidaction.Failed)
+	stop()
+	b.wallet.Ask.Act = simnode.Pays
+	b.Node.FailBefore(simnode.MethodOpen, 2)
+	for range 2 {
+		b.WantRefusal(b.Engine.Again(b.Ctx, pa.ID), paidaction.CodeLightningUnavailable)
+		if next := b.Look(*b.WantState(pa.ID, paidaction.Retrying).Successor); next.Invoice.Bolt11 != "" {
+			t.Fatalf("%+v", next.Invoice)
+		}
+	}
+	b.Drain()
+	next := b.Look(*b.Look(pa.ID).Successor)
+	if next.Invoice.Bolt11 == "" {
+		t.Fatal("its payer has nothing to pay")
+	}
+	b.pay(next)
+	b.Run(b.Relay)
+	b.Await(next.ID, paidaction.Paid)
+	b.wantSound()
+}
+
 // A process that does not know the kind of what failed, as while processes are replaced one by one, leaves the next
 // attempt to one that does.
 func TestAnOldProcessLeavesTheNextAttemptOfANewKindToTheNewOnes(t *testing.T) {

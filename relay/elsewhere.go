@@ -25,7 +25,8 @@ const askOthers = time.Second
 type possession struct {
 	name     string    // the node that has it; "" if there is none
 	paid     bool      // that node knows its preimage
-	answered int       // how many nodes did answer
+	answered bool      // one that sends did answer; any, where none sends any more
+	silent   bool      // one did not that could have it
 	asked    time.Time // a moment before they were asked, by Monotonic
 	at       time.Time // the same moment, by the clock of what is stored
 }
@@ -33,16 +34,17 @@ type possession struct {
 // errSilent says that the database may lack claims, and that nobody knows yet whether a node has the payment.
 var errSilent = errors.New("the database may lack claims, and a node that could have the payment has not said, or not for long enough, that it does not")
 
-// whoHas asks every sending node, except the one named in but, whether it has a payment. It returns one that does; if
-// any has paid it, one of those. A node that does not answer within askOthers is passed over, as it is when an invoice
-// is accepted. Where the database may lack a claim on the payment, nobody is passed over, and no answer counts that
-// came before whoever holds such a claim must have sent: it returns errSilent, unless a node that did answer has the
-// payment. What began before a history of the database was accepted may lack one for good.
+// whoHas asks every node of ours, except the one named in but, whether it has a payment: one that sends no more may
+// have sent it. It returns one that does; if any has paid it, one of those. A node that does not answer within
+// askOthers is passed over, as it is when an invoice is accepted. Where the database may lack a claim on the
+// payment, nobody is passed over, and no answer counts that came before whoever holds such a claim must have sent:
+// it returns errSilent, unless a node that did answer has the payment. What began before a history of the database
+// was accepted may lack one for good.
 func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (has possession, err error) {
 	has.asked, has.at = r.Monotonic(), r.now()
 	limited, cancel := context.WithTimeout(ctx, askOthers)
 	defer cancel()
-	names := slices.DeleteFunc(slices.Clone(r.Nodes.Names()), func(n string) bool { return n == but })
+	names := slices.DeleteFunc(slices.Clone(r.Nodes.Ours()), func(n string) bool { return n == but })
 	shown, errs, ask := make([]paidaction.PaymentUpdate, len(names)), make([]error, len(names)), make([]func() error, len(names))
 	for i, n := range names {
 		ask[i] = func() error {
@@ -55,27 +57,31 @@ func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (ha
 		}
 	}
 	_ = r.together(ask...)
+	senders := r.Nodes.Names()
 	for i, n := range names {
+		sends := slices.Contains(senders, n)
 		switch {
 		case errs[i] == nil && shown[i].State != paidaction.PaymentFailed:
 			if !has.paid {
 				has.name, has.paid = n, shown[i].Preimage != nil
 			}
+		case errors.Is(errs[i], paidaction.ErrNotPermitted) && !sends:
+			continue // its macaroon is for invoices alone: everything would wait for what it never says
 		case errs[i] != nil && !errors.Is(errs[i], paidaction.ErrPaymentNotFound):
+			has.silent = true
 			if ctx.Err() == nil {
 				r.Log.WarnContext(ctx, "a node could not be asked about a payment", "action", row.ActionID, "node", n, "error", errs[i])
 			}
 			continue
 		}
-		has.answered++
+		has.answered = has.answered || sends || len(senders) == 0
 	}
-	silent := has.answered < len(names)
 	_, doubted := r.Doubted()
 	switch {
 	case has.name != "":
-	case r.mayLack(has.asked), silent && doubted:
+	case r.mayLack(has.asked), has.silent && doubted:
 		return has, errSilent
-	case silent:
+	case has.silent:
 		if accepted, err := r.begunBeforeAccepted(ctx, row); err != nil || accepted {
 			return has, cmp.Or(err, errSilent)
 		}

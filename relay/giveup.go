@@ -23,7 +23,7 @@ var (
 	errMayArrive  = errors.New("it may still reach its receiver")
 	errGoesOn     = errors.New("it goes on by itself")
 	errMovedOn    = fmt.Errorf("%w: it has moved on", errGoesOn)
-	errNotAllSaid = errors.New("not every node that sends has said that it does not have it")
+	errNotAllSaid = errors.New("not every node has said that it does not have it")
 )
 
 // GiveUp implements paidaction.Relay. That a node does not know a payment proves nothing, so this is for an operator to
@@ -68,7 +68,7 @@ func (r *Relay) GiveUp(ctx context.Context, action int64, told string) error {
 		return errSilent
 	case has.name != "":
 		return fmt.Errorf("%w: node %s has it", errGoesOn, has.name)
-	case has.answered < len(r.Nodes.Names()):
+	case has.silent:
 		return errNotAllSaid
 	}
 	why := reason{givenUp, paidaction.Errorf(paidaction.CodeInternal, "%s", told)}

@@ -109,7 +109,7 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		return paidaction.Outcome{}, err
 	case has.name != "":
 		return paidaction.Outcome{}, r.leaveTo(ctx, row, nil, has.name)
-	case has.answered == 0:
+	case !has.answered:
 		return paidaction.Outcome{}, errAway(errors.New("no node can say whether it has the payment"))
 	}
 	return r.giveUp(ctx, row, *why, has)

@@ -33,7 +33,7 @@ import (
 type Nodes interface {
 	// Names are all of them, in a fixed order.
 	Names() []string
-	// Ours are all nodes of ours: these, and those that only issue invoices.
+	// Ours are all nodes of ours: these, and those that only issue invoices, which may have sent payments before.
 	Ours() []string
 	// Sender is the node with this name; an error if none is configured under it.
 	Sender(name string) (paidaction.SendingNode, error)
@@ -143,7 +143,7 @@ type Config struct {
 	Pool     *pgxpool.Pool
 	Nodes    Nodes
 	Issuers  paidaction.Nodes // the nodes of the outer invoices
-	Leases   Leases           // needed to send
+	Leases   Leases           // needed where a node sends
 	Places   map[string]int   // by node: how many payments it may have in flight; 0: withdrawals may hold all places
 	Wallets  Wallets          // nil: nobody is paid directly
 	Rules    wrap.Settings
@@ -237,6 +237,8 @@ func New(c Config) (*Relay, error) {
 	for _, name := range c.Nodes.Names() {
 		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, 1), &claimingNow{}
 		r.lacks[name], r.shares[name], r.crowds[name] = &lack{}, &share{most: MostWithdrawals(c.Places[name])}, &crowd{}
+	}
+	for _, name := range c.Nodes.Ours() {
 		// Prometheus sees no increase in a number that begins with the first loss.
 		c.Metrics.lost.WithLabelValues(name)
 	}

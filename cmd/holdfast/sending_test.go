@@ -65,3 +65,24 @@ func TestTheRelayKnowsHowManySlotsANodeHas(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// What hangs at a node when it is switched to sending no more is followed to its end, though no node of the process sends.
+func TestWhatIsUnderWayIsFollowedWhereNoNodeSends(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{MaxForwards: 10})
+	author := w.User("author", 100_000, 0)
+	w.Wallets.Add(author).Ask.Act = simnode.Splits
+	zap := w.Pay(w.User("zapper", 0, 0), community.KindZap, community.ZapArgs{Item: w.Post(author, "a post"), Sats: 100}, paidaction.P2P)
+	if err := w.Node.PayHash(zap.Invoice.Hash, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(zap.ID)
+	stop := w.Run(w.Relay)
+	w.Await(zap.ID, paidaction.Paid)
+	row := w.AwaitStage(zap.ID, "pending_confirmation")
+	stop()
+	node, setting := newNode(t)
+	node.ScriptWasPaid(paidaction.Preimage(row.Preimage), 70_000, 1_000)
+	serve(t, settings(w.Pool, setting+";send=no"))
+	w.AwaitStage(zap.ID, "completed")
+}

@@ -278,9 +278,9 @@ func (s *service) run(ctx context.Context) error {
 	}
 	if s.worker != nil {
 		group.Go(func() error { return s.worker.Run(ctx) })
-	}
-	if s.config.Sends() {
-		group.Go(func() error { return s.relay.Run(ctx, s.engine.Drive) })
+		if s.relay != nil { // also where no node sends any more
+			group.Go(func() error { return s.relay.Run(ctx, s.engine.Drive) })
+		}
 	}
 	for _, l := range s.listeners {
 		group.Go(func() error { return l.Run(ctx) })
