@@ -11,7 +11,6 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
-	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -53,7 +52,7 @@ func pay[T any, A action[T]](ctx context.Context, r *resolver, kind string) (*T,
 // payer is a caller who begins something, as long as their key is good.
 func (r *resolver) payer(ctx context.Context, secret *string) paidaction.Caller {
 	c := caller(ctx, secret)
-	c.May = func(ctx context.Context, q *db.Queries) error { return r.holdKey(ctx, q, sessionOf(ctx)) }
+	c.May = r.holdKey
 	return c
 }
 

@@ -153,9 +153,10 @@ func (r *resolver) recheckLater(ctx context.Context) error {
 	return r.recheck(ctx, sessionOf(ctx), 0)
 }
 
-// holdKey refuses a session whose key is not good any more, and lets nobody revoke it before the transaction of q ends.
+// holdKey refuses a request whose key is not good any more, and lets nobody revoke it before the transaction of q ends.
 // So what is written there is there when whoever revokes the key is told that it is revoked.
-func (r *resolver) holdKey(ctx context.Context, q *db.Queries, s *session) error {
+func (r *resolver) holdKey(ctx context.Context, q *db.Queries) error {
+	s := sessionOf(ctx)
 	if s.hash == nil { // a token of the site, which nobody can revoke
 		return r.recheck(ctx, s, 0)
 	}

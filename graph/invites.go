@@ -39,7 +39,7 @@ func (m mutations) CreateInvite(ctx context.Context, giftCredits int64, limit in
 		if invite, err = community.CreateInvite(ctx, q, inviter, giftCredits, int64(limit), m.Now(), rand.Reader); err != nil {
 			return err
 		}
-		return m.holdKey(ctx, q, sessionOf(ctx)) // this may have waited for its turn
+		return m.holdKey(ctx, q) // this may have waited for its turn
 	})
 	if err != nil {
 		return nil, err

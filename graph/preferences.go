@@ -3,7 +3,10 @@ package graph
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
 func (m mutations) SetPreferences(ctx context.Context, dropInvoicesAfterDays *int, hideInvoiceDescriptions bool) (*community.Preferences, error) {
@@ -12,7 +15,14 @@ func (m mutations) SetPreferences(ctx context.Context, dropInvoicesAfterDays *in
 		return nil, err
 	}
 	p := community.Preferences{DropInvoicesAfterDays: dropInvoicesAfterDays, HideInvoiceDescriptions: hideInvoiceDescriptions}
-	if err := community.SetPreferences(ctx, m.writes(), user, p, m.Now()); err != nil {
+	err = m.inTx(ctx, func(tx pgx.Tx) error {
+		q := db.New(tx)
+		if err := community.SetPreferences(ctx, q, user, p, m.Now()); err != nil {
+			return err
+		}
+		return m.holdKey(ctx, q) // this may have waited for its turn
+	})
+	if err != nil {
 		return nil, err
 	}
 	return &p, nil

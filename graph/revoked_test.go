@@ -92,39 +92,54 @@ func TestLaterMutationsOfARequestAreRefusedOnceTheKeyIsRevoked(t *testing.T) {
 }
 
 // What was asked for before the key was revoked does not exist after it: by then the owner has looked through the invites
-// and the webhooks. Whoever has an invite's code takes credits, and whoever has a webhook's secret goes on hearing of
-// everything.
+// and the webhooks, and through what the key could have set. Whoever has an invite's code takes credits, whoever has a
+// webhook's secret goes on hearing of everything, and an item's zaps go to whom it is forwarded to.
 func TestNothingIsMadeAfterItsKeyWasRevoked(t *testing.T) {
 	t.Parallel()
-	for table, mutation := range map[string]string{
-		"invite":  `createInvite(giftCredits: 100, limit: 10) { code }`,
-		"webhook": `webhookCreate(url: "https://thief.example") { secret }`,
+	a := serve(t)
+	owner, thief := a.Person("owner", 1_000_000, 0), a.Person("thief", 0, 0)
+	url := newLNbits(t).URL
+	one, two := a.saveWallet(owner, url, "one"), a.saveWallet(owner, url, "two")
+	hook := a.Want(owner, `mutation { webhookCreate(url: "https://owner.example") { webhook { id } } }`, nil).text("webhookCreate", "webhook", "id")
+	a.Want(owner, `mutation { setPreferences(dropInvoicesAfterDays: 9) { dropInvoicesAfterDays } }`, nil)
+	item := a.Want(owner, `mutation { createPost(title: "mine") { result { item { id } } } }`, nil).text("createPost", "result", "item", "id")
+	a.Want(owner, `mutation { territoryCreate(name: "mine", baseCostSats: 1, replyCostSats: 1, billing: MONTHLY) { id } }`, nil)
+	forwards := fmt.Sprintf(`forwards: [{user: %d, pct: 90}]`, thief.ID)
+	for _, c := range []struct{ holds, mutation string }{
+		{`usr`, `createInvite(giftCredits: 100, limit: 10) { code }`},
+		{`usr`, `webhookCreate(url: "https://thief.example") { secret }`},
+		{`webhook`, `webhookEnable(id: ` + hook + `, enabled: false) { id }`},
+		{`webhook`, `webhookRemove(id: ` + hook + `) { id }`},
+		{`receiver_wallet`, `walletsReorder(ids: [` + two + `, ` + one + `]) { id }`},
+		{`receiver_wallet`, `walletEnable(id: ` + one + `, enabled: false) { id }`},
+		{`receiver_wallet`, `walletRemove(id: ` + one + `) { id }`},
+		{`user_preference`, `setPreferences(dropInvoicesAfterDays: 1) { dropInvoicesAfterDays }`},
+		{`item`, `updateItem(item: ` + item + `, ` + forwards + `) { id }`},
+		{`item`, `updateItem(item: ` + item + `, ` + forwards + `, boost: 10000) { id }`}, // from the balance
+		{`territory`, `territoryUpdate(name: "mine", autoRenew: true) { id }`},
 	} {
-		t.Run(table, func(t *testing.T) {
-			t.Parallel()
-			a := serve(t)
-			owner := a.Person("owner", 1000, 0)
-			tx, err := a.Pool.Begin(a.Ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := db.New(tx).LockUser(a.Ctx, owner.ID); err != nil {
-				t.Fatal(err)
-			}
-			answers := make(chan answer)
-			go func() { answers <- a.Do(owner, "mutation { "+mutation+" }", nil) }()
-			a.AwaitBlocked(1)
-			a.revoke(owner)
-			if err := tx.Commit(a.Ctx); err != nil {
-				t.Fatal(err)
-			}
-			if r := <-answers; r.code() != "UNAUTHENTICATED" || strings.Contains(r.Raw, "whsec_") {
-				t.Errorf("%s", r.Raw)
-			}
-			if n := a.Count(`SELECT count(*) FROM ` + table); n != 0 {
-				t.Errorf("%d were made", n)
-			}
-		})
+		stolen := a.key("owner", graph.Scopes...)
+		tx, err := a.Pool.Begin(a.Ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(a.Ctx, `SELECT FROM `+c.holds+` FOR NO KEY UPDATE`); err != nil {
+			t.Fatal(err)
+		}
+		answers := make(chan answer)
+		go func() { answers <- a.Do(stolen, "mutation { "+c.mutation+" }", nil) }()
+		a.AwaitBlocked(1)
+		a.revoke(stolen)
+		before := a.fingerprint()
+		if err := tx.Commit(a.Ctx); err != nil {
+			t.Fatal(err)
+		}
+		if r := <-answers; r.code() != "UNAUTHENTICATED" || strings.Contains(r.Raw, "whsec_") {
+			t.Errorf("%s: %s", c.mutation, r.Raw)
+		}
+		if a.fingerprint() != before {
+			t.Errorf("%s changed something", c.mutation)
+		}
 	}
 }
 

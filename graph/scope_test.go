@@ -98,17 +98,24 @@ func TestWithoutReadNothingOfOnesOwnIsSeen(t *testing.T) {
 	}
 }
 
-// What changes wallets and webhooks answers with them, but their logs say what has happened to the owner's money: these need READ.
+// What changes wallets and webhooks answers with them, but their logs and messages say what has happened to the owner's
+// money: these need READ.
 func TestLogsAreForKeysThatMayRead(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
-	owner := a.Person("owner", 0, 0)
+	owner := a.Person("owner", 10, 0)
 	wallet := a.saveWallet(owner, newLNbits(t).URL, "the owner's")
 	hook := a.Want(owner, `mutation { webhookCreate(url: "https://owner.example") { webhook { id } } }`, nil).text("webhookCreate", "webhook", "id")
+	a.Want(owner, `mutation { donate(sats: 1) { id } }`, nil)
+	a.exec(`UPDATE webhook_message SET next_at = NULL, ended_at = created_at, delivered = true`)
+	told := a.Want(owner, `{ webhooks { messages { nodes { id } } } }`, nil).at("webhooks").([]any)[0].(map[string]any)
+	message := told["messages"].(map[string]any)["nodes"].([]any)[0].(map[string]any)["id"].(string)
 	sets, both := a.key("owner", graph.ScopeSettings), a.key("owner", graph.ScopeSettings, graph.ScopeRead)
 	for query, id := range map[string]string{
 		`mutation($id: ID!) { walletsReorder(ids: [$id]) { id log { nodes { message } } } }`:              wallet,
 		`mutation($id: ID!) { webhookEnable(id: $id, enabled: true) { id messages { nodes { type } } } }`: hook,
+		`mutation($id: ID!) { webhookRedeliver(message: $id) { type } }`:                                  message,
+		`mutation($id: ID!) { webhookTest(id: $id) { attempts { status } } }`:                             hook,
 	} {
 		if r := a.Do(sets, query, vars{"id": id}); r.code() != "FORBIDDEN" {
 			t.Errorf("%s", r.Raw)
@@ -116,6 +123,8 @@ func TestLogsAreForKeysThatMayRead(t *testing.T) {
 		a.Want(both, query, vars{"id": id})
 	}
 	a.Want(sets, `mutation($id: ID!) { walletsReorder(ids: [$id]) { id label } }`, vars{"id": wallet})
+	a.exec(`UPDATE webhook_message SET next_at = NULL, ended_at = created_at`)
+	a.Want(sets, `mutation($id: ID!) { webhookRedeliver(message: $id) { id } }`, vars{"id": message})
 }
 
 // A revoked key opens nothing any more, not even on connections that it has opened. Running subscriptions end within

@@ -105,7 +105,7 @@ func (m mutations) collect(ctx context.Context, q *db.Queries, secret string, li
 	}
 	if signed.Links != nil {
 		// mayLink has looked, but this transaction may have waited for its turn since.
-		return *signed.Links, &schema.SignedIn{}, m.holdKey(ctx, q, sessionOf(ctx))
+		return *signed.Links, &schema.SignedIn{}, m.holdKey(ctx, q)
 	}
 	in = &schema.SignedIn{ExpiresAt: new(now.Add(m.KeepsKeys))}
 	user, err = q.UserByLinkingKey(ctx, signed.Key)

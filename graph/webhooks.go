@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
-	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
@@ -38,9 +37,7 @@ func (m mutations) WebhookCreate(ctx context.Context, url string, events []strin
 		return nil, err
 	}
 	defer free()
-	return secretOf(m.Webhooks.CreateIf(ctx, user, url, events, func(ctx context.Context, q *db.Queries) error {
-		return m.holdKey(ctx, q, sessionOf(ctx))
-	}))
+	return secretOf(m.Webhooks.CreateIf(ctx, user, url, events, m.holdKey))
 }
 
 func (m mutations) WebhookRotate(ctx context.Context, id int64) (*schema.WebhookSecret, error) {
@@ -53,9 +50,7 @@ func (m mutations) WebhookRotate(ctx context.Context, id int64) (*schema.Webhook
 		return nil, err
 	}
 	defer free()
-	return secretOf(m.Webhooks.RotateIf(ctx, user, id, func(ctx context.Context, q *db.Queries) error {
-		return m.holdKey(ctx, q, sessionOf(ctx))
-	}))
+	return secretOf(m.Webhooks.RotateIf(ctx, user, id, m.holdKey))
 }
 
 func secretOf(w webhook.Webhook, secret string, err error) (*schema.WebhookSecret, error) {
@@ -70,7 +65,7 @@ func (m mutations) WebhookEnable(ctx context.Context, id int64, enabled bool) (*
 	if err != nil {
 		return nil, err
 	}
-	return pointer(inTurn(ctx, m.writing, func() (webhook.Webhook, error) { return m.Webhooks.Enable(ctx, user, id, enabled) }))
+	return pointer(inTurn(ctx, m.writing, func() (webhook.Webhook, error) { return m.Webhooks.EnableIf(ctx, user, id, enabled, m.holdKey) }))
 }
 
 func (m mutations) WebhookRemove(ctx context.Context, id int64) ([]*webhook.Webhook, error) {
@@ -79,7 +74,7 @@ func (m mutations) WebhookRemove(ctx context.Context, id int64) ([]*webhook.Webh
 		return nil, err
 	}
 	return pointers(inTurn(ctx, m.writing, func() ([]webhook.Webhook, error) {
-		if err := m.Webhooks.Remove(ctx, user, id); err != nil {
+		if err := m.Webhooks.RemoveIf(ctx, user, id, m.holdKey); err != nil {
 			return nil, err
 		}
 		return m.Webhooks.List(ctx, user)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -67,7 +69,8 @@ func (a *Action) clear() {
 	}
 }
 
-// WholeAction is an action with everything that an operator may see of it, which excludes the preimage.
+// WholeAction is an action with everything that an operator may see of it, which excludes the preimage and the code of an
+// invite.
 type WholeAction struct {
 	Action
 	PayerName      *string         `json:"payer_name"` // the commands about users take it
@@ -127,11 +130,15 @@ func ReadAction(ctx context.Context, q *db.Queries, id int64) (*WholeAction, err
 	if err != nil {
 		return nil, err
 	}
+	args, err := shownArgs(a)
+	if err != nil {
+		return nil, err
+	}
 	whole := &WholeAction{
 		Action: Action{ID: a.ID, Kind: a.Kind, Flow: a.Flow, State: a.State, Attempt: a.Attempt, PayerID: a.PayerID,
 			CostMsat: a.CostMsat, Deadline: a.Deadline, CreatedAt: a.CreatedAt, ChangedAt: a.ChangedAt, FailureCode: a.FailureCode},
 		PayerName: payer, Method: a.Method, Genesis: a.GenesisID, Successor: a.SuccessorID, DeadlineHeight: a.DeadlineHeight,
-		FailureMessage: a.FailureMessage, Args: a.Args, Result: a.Result,
+		FailureMessage: a.FailureMessage, Args: args, Result: a.Result,
 		Node: row.Node, PaymentHash: hex.EncodeToString(row.PaymentHash), Bolt11: row.Bolt11,
 		AmountMsat: row.AmountMsat, ReceivedMsat: row.ReceivedMsat, Archived: a.ID <= archivedTo,
 		History: []Step{}, Postings: []Posting{}, // in JSON a list, also where there is nothing
@@ -150,6 +157,19 @@ func ReadAction(ctx context.Context, q *db.Queries, id int64) (*WholeAction, err
 			To: ledger.Account(p.ToAccount).String(), Msat: p.Msat, Reason: p.Reason})
 	}
 	return whole, nil
+}
+
+// shownArgs are the arguments without the code of an invite: whoever has it can take the gifts that are left.
+func shownArgs(a db.PaidAction) (json.RawMessage, error) {
+	if a.Kind != community.KindInviteGift {
+		return a.Args, nil
+	}
+	var shown map[string]json.RawMessage
+	if err := json.Unmarshal(a.Args, &shown); err != nil {
+		return nil, fmt.Errorf("read the arguments of action %d: %w", a.ID, err)
+	}
+	delete(shown, "code")
+	return json.Marshal(shown)
 }
 
 func payerName(ctx context.Context, q *db.Queries, payer *int64) (*string, error) {

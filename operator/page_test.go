@@ -2,6 +2,7 @@ package operator_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/operator"
@@ -172,6 +174,22 @@ func TestActionWithItsHistory(t *testing.T) {
 	}
 	if r, _ := p.ask(http.MethodPost, "/operator/actions"); r.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("writing: %d", r.StatusCode)
+	}
+}
+
+// Whoever looks at the action of a redeemed invite cannot take the gifts that are left of it.
+func TestAnInvitesCodeIsNotShown(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	inviter, newcomer := w.User("inviter", 200_000, 0), w.User("newcomer", 0, 0)
+	invite, err := community.CreateInvite(w.Ctx, db.New(w.Pool), inviter, 100, 2, w.Clock.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gift := w.Pay(inviter, community.KindInviteGift, community.InviteGiftArgs{Code: invite.Code, User: newcomer}, paidaction.FeeCredit)
+	page := open(t, w).wants(fmt.Sprint("/operator/actions/", gift.ID), http.StatusOK, "INVITE_GIFT", fmt.Sprintf("{&#34;user&#34;:%d}", newcomer))
+	if strings.Contains(page, invite.Code) {
+		t.Errorf("it shows the code:\n%s", page)
 	}
 }
 

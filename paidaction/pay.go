@@ -191,9 +191,10 @@ type attempt struct {
 }
 
 // mayBeLate reports whether what a method begins takes from a balance, then or in a next attempt that nobody asks for,
-// after somebody else's server was waited for.
+// after somebody else's server was waited for; or sets something that stays, as what may be free does: whoever has taken
+// the right to it away looks through that.
 func (a *attempt) mayBeLate(m Method) bool {
-	return m == Outgoing || m == P2P && !a.chosen && a.def.Spec().Again
+	return m == Outgoing || m == P2P && !a.chosen && a.def.Spec().Again || a.def.Spec().Free
 }
 
 // agreed refuses a price above what the payer agreed to.

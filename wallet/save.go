@@ -31,8 +31,10 @@ func errNoSuchWallet() error {
 // of Decode, and the codes of this package that say what is wrong with the wallet. After any of them everything is as
 // before.
 func (w *Wallets) Save(ctx context.Context, user, id int64, label string, s Settings) (Wallet, error) {
-	return w.SaveIf(ctx, user, id, label, s, func(context.Context, *db.Queries) error { return nil })
+	return w.SaveIf(ctx, user, id, label, s, always)
 }
+
+func always(context.Context, *db.Queries) error { return nil }
 
 // SaveIf is Save for a caller whose right to it may end while the wallet is tested, and the wallet decides how long that
 // takes: may is asked in the transaction that stores the wallet, and its error is returned.
@@ -112,10 +114,7 @@ func (w *Wallets) test(ctx context.Context, s Settings) (ms int64, err error) {
 // store writes a tested wallet.
 func (w *Wallets) store(ctx context.Context, user, id int64, label string, s Settings, may func(context.Context, *db.Queries) error) (int64, error) {
 	added := id == 0
-	err := w.change(ctx, user, func(q *db.Queries) (err error) {
-		if err := may(ctx, q); err != nil {
-			return err
-		}
+	err := w.change(ctx, user, may, func(q *db.Queries) (err error) {
 		// Check again: there may be one more or one less by now.
 		if err := w.roomFor(ctx, q, user, id); err != nil {
 			return err
@@ -142,44 +141,71 @@ func (w *Wallets) store(ctx context.Context, user, id int64, label string, s Set
 	return id, err
 }
 
-// change runs one transaction on a user's wallets; those of one user run one after the other.
-func (w *Wallets) change(ctx context.Context, user int64, do func(*db.Queries) error) error {
+// change runs one transaction on a user's wallets, unless the caller may not any more; those of one user run one after
+// the other.
+func (w *Wallets) change(ctx context.Context, user int64, may func(context.Context, *db.Queries) error, do func(*db.Queries) error) error {
 	return pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
 		q := db.New(tx)
 		if _, err := q.LockUser(ctx, user); err != nil {
 			return fmt.Errorf("lock the user: %w", err)
 		}
-		return do(q)
+		if err := do(q); err != nil {
+			return err
+		}
+		return may(ctx, q) // last: it may have waited for its turn
 	})
 }
 
 // Enable sets whether a wallet is asked. NOT_FOUND where it is not the user's.
 func (w *Wallets) Enable(ctx context.Context, user, id int64, enabled bool) (Wallet, error) {
-	n, err := db.New(w.Pool).EnableWallet(ctx, db.EnableWalletParams{ID: id, UserID: user, Enabled: enabled, At: w.Now()})
+	return w.EnableIf(ctx, user, id, enabled, always)
+}
+
+// EnableIf is to Enable what SaveIf is to Save.
+func (w *Wallets) EnableIf(ctx context.Context, user, id int64, enabled bool, may func(context.Context, *db.Queries) error) (Wallet, error) {
+	err := w.change(ctx, user, may, func(q *db.Queries) error {
+		n, err := q.EnableWallet(ctx, db.EnableWalletParams{ID: id, UserID: user, Enabled: enabled, At: w.Now()})
+		if err != nil {
+			return fmt.Errorf("enable a wallet: %w", err)
+		}
+		if n == 0 {
+			return errNoSuchWallet()
+		}
+		return nil
+	})
 	if err != nil {
-		return Wallet{}, fmt.Errorf("enable a wallet: %w", err)
-	}
-	if n == 0 {
-		return Wallet{}, errNoSuchWallet()
+		return Wallet{}, err
 	}
 	return w.one(ctx, user, id)
 }
 
 // Remove deletes a wallet with its settings and its log. NOT_FOUND where it is not the user's.
 func (w *Wallets) Remove(ctx context.Context, user, id int64) error {
-	n, err := db.New(w.Pool).DeleteWallet(ctx, db.DeleteWalletParams{ID: id, UserID: user})
-	if err != nil {
-		return fmt.Errorf("remove a wallet: %w", err)
-	}
-	if n == 0 {
-		return errNoSuchWallet()
-	}
-	return nil
+	return w.RemoveIf(ctx, user, id, always)
+}
+
+// RemoveIf is Remove as EnableIf is Enable.
+func (w *Wallets) RemoveIf(ctx context.Context, user, id int64, may func(context.Context, *db.Queries) error) error {
+	return w.change(ctx, user, may, func(q *db.Queries) error {
+		n, err := q.DeleteWallet(ctx, db.DeleteWalletParams{ID: id, UserID: user})
+		if err != nil {
+			return fmt.Errorf("remove a wallet: %w", err)
+		}
+		if n == 0 {
+			return errNoSuchWallet()
+		}
+		return nil
+	})
 }
 
 // Reorder sets the order in which a user's wallets are asked. INVALID_INPUT unless each of them is named once.
 func (w *Wallets) Reorder(ctx context.Context, user int64, ids []int64) ([]Wallet, error) {
-	err := w.change(ctx, user, func(q *db.Queries) error {
+	return w.ReorderIf(ctx, user, ids, always)
+}
+
+// ReorderIf is Reorder as EnableIf is Enable.
+func (w *Wallets) ReorderIf(ctx context.Context, user int64, ids []int64, may func(context.Context, *db.Queries) error) ([]Wallet, error) {
+	err := w.change(ctx, user, may, func(q *db.Queries) error {
 		rows, err := q.WalletsOfUser(ctx, user)
 		if err != nil {
 			return fmt.Errorf("read wallets: %w", err)

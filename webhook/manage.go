@@ -132,22 +132,31 @@ func (w *Webhooks) RotateIf(ctx context.Context, owner Owner, id int64, may func
 // Enable switches a webhook on or off. What happens while it is off is not delivered later. NOT_FOUND if it is not the
 // owner's.
 func (w *Webhooks) Enable(ctx context.Context, owner Owner, id int64, enabled bool) (Webhook, error) {
+	return w.EnableIf(ctx, owner, id, enabled, always)
+}
+
+// EnableIf is to Enable what CreateIf is to Create.
+func (w *Webhooks) EnableIf(ctx context.Context, owner Owner, id int64, enabled bool, may func(context.Context, *db.Queries) error) (Webhook, error) {
 	set := db.EnableWebhookParams{ID: id, UserID: owner}
 	if !enabled {
 		set.DisabledAt = new(w.now())
 	}
-	q := db.New(w.Pool)
-	if err := q.EnableWebhook(ctx, set); err != nil {
-		return Webhook{}, fmt.Errorf("enable a webhook: %w", err)
-	}
-	row, err := q.WebhookOf(ctx, db.WebhookOfParams{ID: id, UserID: owner})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Webhook{}, errNoSuch()
-	}
-	if err != nil {
-		return Webhook{}, fmt.Errorf("read a webhook: %w", err)
-	}
-	return shown(row), nil
+	var row db.Webhook
+	err := pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) (err error) {
+		q := db.New(tx)
+		if err := q.EnableWebhook(ctx, set); err != nil {
+			return fmt.Errorf("enable a webhook: %w", err)
+		}
+		row, err = q.WebhookOf(ctx, db.WebhookOfParams{ID: id, UserID: owner})
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errNoSuch()
+		}
+		if err != nil {
+			return fmt.Errorf("read a webhook: %w", err)
+		}
+		return may(ctx, q)
+	})
+	return shown(row), err
 }
 
 // Remove deletes a webhook with its secret, its messages and its log. NOT_FOUND if it is not the owner's.
@@ -157,7 +166,12 @@ func (w *Webhooks) Enable(ctx context.Context, owner Owner, id int64, enabled bo
 // deleted a page at a time before the webhook itself. If that is interrupted, the webhook is left disabled, and can be
 // removed again.
 func (w *Webhooks) Remove(ctx context.Context, owner Owner, id int64) error {
-	if _, err := w.Enable(ctx, owner, id, false); err != nil {
+	return w.RemoveIf(ctx, owner, id, always)
+}
+
+// RemoveIf is to Remove what CreateIf is to Create: may is asked before the first message is deleted.
+func (w *Webhooks) RemoveIf(ctx context.Context, owner Owner, id int64, may func(context.Context, *db.Queries) error) error {
+	if _, err := w.EnableIf(ctx, owner, id, false, may); err != nil {
 		return err
 	}
 	const page = 1000

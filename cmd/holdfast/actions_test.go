@@ -50,6 +50,30 @@ func TestAnActionThatHasEndedHasNoDeadline(t *testing.T) {
 	}
 }
 
+// Whoever sees how an invite was redeemed cannot take the gifts that are left of it.
+func TestAnInvitesCodeIsNotShown(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if _, err := pool.Exec(t.Context(), `
+		INSERT INTO usr (name, created_at) VALUES ('inviter', now()), ('newcomer', now());
+		ALTER TABLE paid_action DISABLE TRIGGER refuse_beginning;
+		INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, args, result)
+			VALUES ('INVITE_GIFT', 'BALANCE', 'FEE_CREDIT', 'PAID', 1, 1000, now(), now(), '{"code": "c0dec0dec0dec0dec0dec0dec0dec0de", "user": 2}', '{}')`); err != nil {
+		t.Fatal(err)
+	}
+	for _, inJSON := range []bool{false, true} {
+		var out strings.Builder
+		e := &environment{out: &out, json: inJSON, log: slog.New(slog.DiscardHandler),
+			config: &config.Config{DatabaseURL: config.Database(pool.Config().ConnString()), DatabasePool: 4}}
+		if err := (actionsShow{ID: 1}).Run(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out.String(), "c0de") || !strings.Contains(out.String(), "user") {
+			t.Errorf("in JSON %t:\n%s", inJSON, &out)
+		}
+	}
+}
+
 // What payers say is shown to operators, but their terminals do not obey it: neither its control characters nor those
 // that turn a line around.
 func TestATerminalDoesNotObeyWhatAPayerSays(t *testing.T) {

@@ -4764,7 +4764,10 @@ enum Scope {
   SPEND
   "Send money out: over Lightning, or to whoever redeems an invite."
   WITHDRAW
-  "Change the wallets that receive what others pay, the webhooks, and the preferences."
+  """
+  Change the wallets that receive what others pay, the webhooks, and the preferences. A webhook tells its server what becomes of the owner's
+  actions and what they receive, so a key with this scope can have these told.
+  """
   SETTINGS
 }
 "The scope that a key must have to ask for this field. Every key is good for a field without it."
@@ -5286,7 +5289,7 @@ type Mutation {
     forwards: [Forward!], boost: Sats, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
   "Writes your bio. Everybody can have one."
   createBio(bio: String!, uploads: [ID!], idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemCreateAction @pays(kind: "ITEM_CREATE") @needs(scope: SPEND)
-  "Votes in a poll; each person votes once. Nobody else learns which option you voted for."
+  "Votes in a poll; each person votes once. Nobody else but whoever runs the service learns which option you voted for."
   pollVote(option: ID!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): PollVoteAction @pays(kind: "POLL_VOTE") @needs(scope: SPEND)
   """
   Changes an item that you wrote, for ten minutes after it was paid (the service's edit-window); what is left out stays as it is. forwards are
@@ -5297,7 +5300,7 @@ type Mutation {
     secret: String, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ItemUpdateAction @pays(kind: "ITEM_UPDATE") @needs(scope: SPEND)
   "Gives sats to an item. After the fee they go to its author and to those it forwards to."
   zap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ZapAction @pays(kind: "ZAP") @needs(scope: SPEND)
-  "Ranks an item lower. All of the sats go to the rewards pool. Nobody is told who sent them."
+  "Ranks an item lower. All of the sats go to the rewards pool. Nobody but whoever runs the service learns who sent them."
   downZap(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): DownZapAction @pays(kind: "DOWN_ZAP") @needs(scope: SPEND)
   "Ranks a post higher for thirty days (the service's boost-lasts)."
   boost(item: ID!, sats: Sats!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): BoostAction @pays(kind: "BOOST") @needs(scope: SPEND)
@@ -5710,7 +5713,7 @@ type Poll {
   "Nobody can vote from then on; null if the poll stays open."
   closesAt: Time
   options: [PollOption!]!
-  "Your own vote; nobody else sees it."
+  "Your own vote: only you see it, and whoever runs the service."
   myVote: MyVote
 }
 type PollOption {
@@ -5903,18 +5906,18 @@ type WebhookSecret {
 type WebhookMessage {
   "The webhook-id header is msg_ followed by this."
   id: ID!
-  type: String!
+  type: String! @needs(scope: READ)
   "Null for a test, and for a payment that was received, whose action belongs to its payer."
-  action: PaidAction
-  createdAt: Time!
+  action: PaidAction @needs(scope: READ)
+  createdAt: Time! @needs(scope: READ)
   "When delivery is tried again; null before the first attempt and after the last."
-  nextAttemptAt: Time
+  nextAttemptAt: Time @needs(scope: READ)
   "When it was delivered or given up; null until then."
-  endedAt: Time
+  endedAt: Time @needs(scope: READ)
   "If this is false and endedAt is set, it was given up."
-  delivered: Boolean!
+  delivered: Boolean! @needs(scope: READ)
   "Oldest first: the newest 50."
-  attempts: [WebhookAttempt!]!
+  attempts: [WebhookAttempt!]! @needs(scope: READ)
 }
 type WebhookAttempt {
   at: Time!

@@ -248,7 +248,7 @@ type Poll struct {
 	// Nobody can vote from then on; null if the poll stays open.
 	ClosesAt *time.Time           `json:"closesAt,omitempty"`
 	Options  []*db.PollOptionsRow `json:"options"`
-	// Your own vote; nobody else sees it.
+	// Your own vote: only you see it, and whoever runs the service.
 	MyVote *MyVote `json:"myVote,omitempty"`
 }
 
