@@ -97,21 +97,22 @@ func call[Request, Response any](
 // its transaction, although PostgreSQL may have committed it (for instance while no replica answers). Then the invoice
 // is settled or cancelled, but LND tells no channel of it, and says when asked again that this was done already. The
 // payment would hang until the node or its peer is restarted, or the channel is force-closed.
-func toEnd[Request, Response any](c *Client, method rpc[Request, Response]) rpc[Request, Response] {
+func toEnd[Request, Response any](c *Client, own change, method rpc[Request, Response]) rpc[Request, Response] {
 	return func(ctx context.Context, request *Request, options ...grpc.CallOption) (*Response, error) {
 		type answer struct {
 			response *Response
 			err      error
 		}
 		answers := make(chan answer, 1)
-		begun := c.ends.begin(func() {
+		err := c.ends.begin(own, func() {
 			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 			defer cancel()
 			response, err := method(limited, request, options...)
 			answers <- answer{response, err}
+			c.ends.leave(own) // before the caller hears of it, who may call again at once
 		})
-		if !begun {
-			return nil, status.Error(codes.Canceled, "the connection to the node is being closed")
+		if err != nil {
+			return nil, status.Error(codes.Canceled, err.Error())
 		}
 		select {
 		case a := <-answers:

@@ -94,7 +94,8 @@ func nodeInvoice(h paidaction.Hash, found *lnrpc.Invoice) (view paidaction.NodeI
 // SettleInvoice implements paidaction.Node. It fails with ErrInvoiceOpen while nothing is held, with
 // paidaction.ErrInvoiceCanceled once the held payment was given back, and with paidaction.ErrInvoiceNotFound.
 func (c *Client) SettleInvoice(ctx context.Context, p paidaction.Preimage) error {
-	_, err := call(ctx, c, "SettleInvoice", toEnd(c, c.invoices.SettleInvoice), &invoicesrpc.SettleInvoiceMsg{Preimage: p[:]})
+	method := toEnd(c, change{"SettleInvoice", p.Hash()}, c.invoices.SettleInvoice)
+	_, err := call(ctx, c, "SettleInvoice", method, &invoicesrpc.SettleInvoiceMsg{Preimage: p[:]})
 	if errors.Is(err, ErrInvoiceSettled) {
 		return nil
 	}
@@ -103,7 +104,8 @@ func (c *Client) SettleInvoice(ctx context.Context, p paidaction.Preimage) error
 
 // CancelInvoice implements paidaction.Node.
 func (c *Client) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
-	_, err := call(ctx, c, "CancelInvoice", toEnd(c, c.invoices.CancelInvoice), &invoicesrpc.CancelInvoiceMsg{PaymentHash: h[:]})
+	method := toEnd(c, change{"CancelInvoice", h}, c.invoices.CancelInvoice)
+	_, err := call(ctx, c, "CancelInvoice", method, &invoicesrpc.CancelInvoiceMsg{PaymentHash: h[:]})
 	if errors.Is(err, ErrInvoiceSettled) || errors.Is(err, paidaction.ErrInvoiceCanceled) {
 		return nil
 	}
