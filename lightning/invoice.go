@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/lightningnetwork/lnd/lnrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
 	"github.com/lightningnetwork/lnd/record"
@@ -54,6 +56,9 @@ func (c *Client) addInvoice(ctx context.Context, r paidaction.InvoiceRequest) (s
 // LookupInvoice implements paidaction.Node.
 func (c *Client) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidaction.NodeInvoice, error) {
 	found, err := call(ctx, c, "LookupInvoice", c.main.LookupInvoice, &lnrpc.PaymentHash{RHash: h[:]})
+	if tooLarge(err) {
+		found, err = c.lookupLarge(ctx, h)
+	}
 	if err != nil {
 		return paidaction.NodeInvoice{}, err
 	}
@@ -114,10 +119,10 @@ func (c *Client) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
 
 // EachSettled implements paidaction.Node.
 func (c *Client) EachSettled(ctx context.Context, since time.Time, on func(paidaction.NodeInvoice) error) error {
-	return inPages(func(after, most uint64) ([]*lnrpc.Invoice, uint64, error) {
+	return inPages(func(after, most uint64, options ...grpc.CallOption) ([]*lnrpc.Invoice, uint64, error) {
 		page, err := call(ctx, c, "ListInvoices", c.main.ListInvoices, &lnrpc.ListInvoiceRequest{
 			IndexOffset: after, NumMaxInvoices: most, CreationDateStart: uint64(max(since.Unix(), 0)),
-		})
+		}, options...)
 		return page.GetInvoices(), page.GetLastIndexOffset(), err
 	}, func(found *lnrpc.Invoice) error {
 		if found.State != lnrpc.Invoice_SETTLED || found.IsKeysend || found.IsAmp {
