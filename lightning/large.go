@@ -21,7 +21,7 @@ import (
 // much itself.
 var unlimited = grpc.MaxCallRecvMsgSize(math.MaxInt32)
 
-// largeTimeout is how long one of them may keep all others waiting: as long as a job may take.
+// largeTimeout is how long one of them may keep others away, where other calls have less: as long as a job may take.
 const largeTimeout = 30 * time.Second
 
 // tooLarge reports whether an answer was larger than maxMessageBytes.
@@ -44,7 +44,7 @@ func (c *Client) lookupLarge(ctx context.Context, h paidaction.Hash) (*lnrpc.Inv
 		return nil, err
 	}
 	defer leave()
-	limited, cancel := context.WithTimeout(ctx, largeTimeout)
+	limited, cancel := context.WithTimeout(ctx, max(largeTimeout, c.cfg.CallTimeout))
 	defer cancel()
 	found, err := c.main.LookupInvoice(limited, &lnrpc.PaymentHash{RHash: h[:]}, unlimited)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Client) watchLarge(ctx context.Context, h paidaction.Hash, on func(paid
 		return fmt.Errorf("%w: %w", ErrStreamEnded, err)
 	}
 	defer leave()
-	late := time.AfterFunc(largeTimeout, leave) // the node may no longer know the invoice, and say nothing
+	late := time.AfterFunc(max(largeTimeout, c.cfg.CallTimeout), leave) // the node may no longer know the invoice, and say nothing
 	defer late.Stop()
 	return c.watchInvoice(ctx, h, func(e paidaction.InvoiceEvent) error { leave(); return on(e) }, unlimited)
 }

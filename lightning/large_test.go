@@ -3,6 +3,7 @@ package lightning_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,8 +54,8 @@ func TestAnInvoiceOfAnySizeIsSeen(t *testing.T) {
 	}
 }
 
-// One large answer at a time is read, lest they take all memory. Who comes second is not kept waiting, and gets it later;
-// a stream keeps nobody from reading once it has told how its invoice stands.
+// One large answer at a time is read, lest they take all memory. Who comes second is not kept waiting, and gets it
+// later; a stream keeps nobody from reading once it has told how its invoice stands.
 func TestOneReadsALargeAnswer(t *testing.T) {
 	t.Parallel()
 	_, server, node := fixture(t)
@@ -86,6 +87,8 @@ func TestOneReadsALargeAnswer(t *testing.T) {
 	}
 	tells(paidaction.InvoiceOpen)
 	came, stands := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(stands) })
+	defer release() // the server waits for its calls when it is stopped
 	reads := 0
 	var hold func(paidaction.Hash)
 	hold = func(paidaction.Hash) {
@@ -107,7 +110,7 @@ func TestOneReadsALargeAnswer(t *testing.T) {
 	if _, err := c.LookupInvoice(t.Context(), r.Hash); !errors.Is(err, lightning.ErrUnreachable) {
 		t.Errorf("a second one beside it: %v", err)
 	}
-	close(stands)
+	release()
 	if err := <-looked; err != nil {
 		t.Error(err)
 	}
