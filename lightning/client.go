@@ -26,7 +26,8 @@ type Client struct {
 	macaroon macaroonCredentials
 	silence  silence
 	known    known
-	ends     ends // calls that go on when their callers have given up
+	ends     ends       // calls that go on when their callers have given up
+	large    sync.Mutex // whoever has it reads an answer of any size
 
 	main     mainRPC
 	invoices invoicesRPC
@@ -73,7 +74,7 @@ type rpc[Request, Response any] func(context.Context, *Request, ...grpc.CallOpti
 
 // call makes one unary call under the client's own deadline. Its errors are classified by the table in errors.go.
 func call[Request, Response any](
-	ctx context.Context, c *Client, name string, method rpc[Request, Response], request *Request,
+	ctx context.Context, c *Client, name string, method rpc[Request, Response], request *Request, options ...grpc.CallOption,
 ) (*Response, error) {
 	leave, ok := c.silence.enter()
 	if !ok {
@@ -82,7 +83,7 @@ func call[Request, Response any](
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
 	defer cancel()
-	response, err := method(limited, request)
+	response, err := method(limited, request, options...)
 	c.cfg.Log.DebugContext(ctx, "the node was asked", "node", c.cfg.Name, "call", name, "took", time.Since(began), "error", err)
 	// Measure by the clock: gRPC may give up at the deadline a moment before limited ends.
 	late := time.Since(began) >= c.cfg.CallTimeout && ctx.Err() == nil
@@ -97,21 +98,22 @@ func call[Request, Response any](
 // its transaction, although PostgreSQL may have committed it (for instance while no replica answers). Then the invoice
 // is settled or cancelled, but LND tells no channel of it, and says when asked again that this was done already. The
 // payment would hang until the node or its peer is restarted, or the channel is force-closed.
-func toEnd[Request, Response any](c *Client, method rpc[Request, Response]) rpc[Request, Response] {
+func toEnd[Request, Response any](c *Client, own change, method rpc[Request, Response]) rpc[Request, Response] {
 	return func(ctx context.Context, request *Request, options ...grpc.CallOption) (*Response, error) {
 		type answer struct {
 			response *Response
 			err      error
 		}
 		answers := make(chan answer, 1)
-		begun := c.ends.begin(func() {
+		err := c.ends.begin(own, func() {
 			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 			defer cancel()
 			response, err := method(limited, request, options...)
+			c.ends.leave(own) // before the caller hears of it, who may call again at once
 			answers <- answer{response, err}
 		})
-		if !begun {
-			return nil, status.Error(codes.Canceled, "the connection to the node is being closed")
+		if err != nil {
+			return nil, status.Error(codes.Canceled, err.Error())
 		}
 		select {
 		case a := <-answers:

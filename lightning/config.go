@@ -47,7 +47,7 @@ type Config struct {
 const (
 	defaultCallTimeout = 10 * time.Second
 	maxReconnectDelay  = time.Second
-	// A single invoice is small, but the list of channels of a large node exceeds gRPC's 4 MiB.
+	// The list of channels of a large node exceeds gRPC's 4 MiB. What is larger than this is read alone (unlimited).
 	maxMessageBytes = 64 << 20
 )
 

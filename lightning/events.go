@@ -11,6 +11,7 @@ import (
 	"github.com/lightningnetwork/lnd/lnrpc/chainrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -58,7 +59,8 @@ func (c *Client) subscribeInvoices(
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream at the node when on gives up
-	stream, err := c.main.SubscribeInvoices(ctx, &lnrpc.InvoiceSubscription{AddIndex: addIndex, SettleIndex: settleIndex})
+	// No event can be left out: the stream would end at it, and begin with it again, for ever.
+	stream, err := c.main.SubscribeInvoices(ctx, &lnrpc.InvoiceSubscription{AddIndex: addIndex, SettleIndex: settleIndex}, unlimited)
 	return receive(ctx, c, "SubscribeInvoices", stream, err, func(m *lnrpc.Invoice) (bool, error) {
 		if len(m.RHash) == 0 {
 			m.RHash = make([]byte, len(paidaction.Hash{}))
@@ -73,9 +75,17 @@ func (c *Client) subscribeInvoices(
 
 // WatchInvoice implements paidaction.NodeEvents. If the node does not know the invoice, it waits until there is one.
 func (c *Client) WatchInvoice(ctx context.Context, h paidaction.Hash, on func(paidaction.InvoiceEvent) error) error {
+	err := c.watchInvoice(ctx, h, on)
+	if tooLarge(err) {
+		return c.watchLarge(ctx, h, on)
+	}
+	return err
+}
+
+func (c *Client) watchInvoice(ctx context.Context, h paidaction.Hash, on func(paidaction.InvoiceEvent) error, options ...grpc.CallOption) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.invoices.SubscribeSingleInvoice(ctx, &invoicesrpc.SubscribeSingleInvoiceRequest{RHash: h[:]})
+	stream, err := c.invoices.SubscribeSingleInvoice(ctx, &invoicesrpc.SubscribeSingleInvoiceRequest{RHash: h[:]}, options...)
 	return receive(ctx, c, "SubscribeSingleInvoice", stream, err, func(m *lnrpc.Invoice) (bool, error) {
 		event, err := invoiceEvent(m)
 		if err != nil {

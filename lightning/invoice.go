@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/lightningnetwork/lnd/lnrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
 	"github.com/lightningnetwork/lnd/record"
@@ -54,6 +56,9 @@ func (c *Client) addInvoice(ctx context.Context, r paidaction.InvoiceRequest) (s
 // LookupInvoice implements paidaction.Node.
 func (c *Client) LookupInvoice(ctx context.Context, h paidaction.Hash) (paidaction.NodeInvoice, error) {
 	found, err := call(ctx, c, "LookupInvoice", c.main.LookupInvoice, &lnrpc.PaymentHash{RHash: h[:]})
+	if tooLarge(err) {
+		found, err = c.lookupLarge(ctx, h)
+	}
 	if err != nil {
 		return paidaction.NodeInvoice{}, err
 	}
@@ -94,7 +99,8 @@ func nodeInvoice(h paidaction.Hash, found *lnrpc.Invoice) (view paidaction.NodeI
 // SettleInvoice implements paidaction.Node. It fails with ErrInvoiceOpen while nothing is held, with
 // paidaction.ErrInvoiceCanceled once the held payment was given back, and with paidaction.ErrInvoiceNotFound.
 func (c *Client) SettleInvoice(ctx context.Context, p paidaction.Preimage) error {
-	_, err := call(ctx, c, "SettleInvoice", toEnd(c, c.invoices.SettleInvoice), &invoicesrpc.SettleInvoiceMsg{Preimage: p[:]})
+	method := toEnd(c, change{"SettleInvoice", p.Hash()}, c.invoices.SettleInvoice)
+	_, err := call(ctx, c, "SettleInvoice", method, &invoicesrpc.SettleInvoiceMsg{Preimage: p[:]})
 	if errors.Is(err, ErrInvoiceSettled) {
 		return nil
 	}
@@ -103,7 +109,8 @@ func (c *Client) SettleInvoice(ctx context.Context, p paidaction.Preimage) error
 
 // CancelInvoice implements paidaction.Node.
 func (c *Client) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
-	_, err := call(ctx, c, "CancelInvoice", toEnd(c, c.invoices.CancelInvoice), &invoicesrpc.CancelInvoiceMsg{PaymentHash: h[:]})
+	method := toEnd(c, change{"CancelInvoice", h}, c.invoices.CancelInvoice)
+	_, err := call(ctx, c, "CancelInvoice", method, &invoicesrpc.CancelInvoiceMsg{PaymentHash: h[:]})
 	if errors.Is(err, ErrInvoiceSettled) || errors.Is(err, paidaction.ErrInvoiceCanceled) {
 		return nil
 	}
@@ -112,10 +119,10 @@ func (c *Client) CancelInvoice(ctx context.Context, h paidaction.Hash) error {
 
 // EachSettled implements paidaction.Node.
 func (c *Client) EachSettled(ctx context.Context, since time.Time, on func(paidaction.NodeInvoice) error) error {
-	return inPages(func(after, most uint64) ([]*lnrpc.Invoice, uint64, error) {
+	return inPages(func(after, most uint64, options ...grpc.CallOption) ([]*lnrpc.Invoice, uint64, error) {
 		page, err := call(ctx, c, "ListInvoices", c.main.ListInvoices, &lnrpc.ListInvoiceRequest{
 			IndexOffset: after, NumMaxInvoices: most, CreationDateStart: uint64(max(since.Unix(), 0)),
-		})
+		}, options...)
 		return page.GetInvoices(), page.GetLastIndexOffset(), err
 	}, func(found *lnrpc.Invoice) error {
 		if found.State != lnrpc.Invoice_SETTLED || found.IsKeysend || found.IsAmp {

@@ -1,9 +1,6 @@
 package lightning
 
-import (
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-)
+import "google.golang.org/grpc"
 
 // longestPage is how many invoices or payments one answer holds at most.
 const longestPage = 500
@@ -13,11 +10,18 @@ const longestPage = 500
 //
 // What one of them says can be long, and strangers choose how long: whoever pays an invoice decides in how many parts,
 // with what beside each, and LND keeps them even where they went back. A page that is too large for an answer is asked
-// for again with half as many. Otherwise a few dozen payments, which cost nothing, would hide all others.
-func inPages[Item any](ask func(after, most uint64) (page []Item, last uint64, err error), on func(Item) error) error {
+// for again with half as many, down to one of any size. Otherwise a few dozen payments, which cost nothing, would hide
+// all others.
+func inPages[Item any](
+	ask func(after, most uint64, options ...grpc.CallOption) (page []Item, last uint64, err error), on func(Item) error,
+) error {
 	for after, most := uint64(0), uint64(longestPage); ; {
-		page, last, err := ask(after, most)
-		if status.Code(err) == codes.ResourceExhausted && most > 1 {
+		var options []grpc.CallOption
+		if most == 1 {
+			options = append(options, unlimited)
+		}
+		page, last, err := ask(after, most, options...)
+		if tooLarge(err) && most > 1 {
 			most /= 2
 			continue
 		}
@@ -32,6 +36,6 @@ func inPages[Item any](ask func(after, most uint64) (page []Item, last uint64, e
 		if uint64(len(page)) < most {
 			return nil
 		}
-		after = last
+		after, most = last, min(2*most, longestPage) // most of the others are small
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/lightningnetwork/lnd/lnrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/routerrpc"
 
@@ -90,10 +92,10 @@ func (c *Client) answering(ctx context.Context, method string, stream func(told 
 
 // EachPayment implements paidaction.SendingNode.
 func (c *Client) EachPayment(ctx context.Context, since time.Time, on func(u paidaction.PaymentUpdate, created time.Time) error) error {
-	return inPages(func(after, most uint64) ([]*lnrpc.Payment, uint64, error) {
+	return inPages(func(after, most uint64, options ...grpc.CallOption) ([]*lnrpc.Payment, uint64, error) {
 		page, err := call(ctx, c, "ListPayments", c.main.ListPayments, &lnrpc.ListPaymentsRequest{
 			IncludeIncomplete: true, OmitHops: true, IndexOffset: after, MaxPayments: most, CreationDateStart: uint64(max(since.Unix(), 0)),
-		})
+		}, options...)
 		return page.GetPayments(), page.GetLastIndexOffset(), err
 	}, func(m *lnrpc.Payment) error {
 		u, err := paymentUpdate(m)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/lndtest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -34,6 +35,39 @@ func TestTheCursorPassesAPaymentWithoutAHash(t *testing.T) {
 	pa := w.begin(paidaction.Optimistic)
 	w.pay(pa)
 	w.awaitState(pa.ID, paidaction.Paid)
+	w.await("the cursor behind both", func() bool { return s.listener.cursor.position() == position{add: 2, settle: 2} })
+	if n := w.node.Count(simnode.MethodWatchInvoices, paidaction.Hash{}); n != 1 {
+		t.Errorf("the stream was opened %d times", n)
+	}
+}
+
+// Whoever has an invoice can make it as large as they like. Once paid it is PAID like any other, and what comes after it
+// is heard.
+func TestALargeInvoiceEndsNoStream(t *testing.T) {
+	t.Parallel()
+	var server *lndtest.Server
+	var client *lightning.Client
+	w := newWorld(t, func(w *world, c *paidaction.Config) {
+		server = lndtest.New(t, w.node)
+		client = server.Client()
+		nodes, err := lightning.NewNodes(client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Nodes = nodes
+	})
+	s := w.start(client)
+	w.await("the node's streams", s.listener.Up)
+	w.await("the stream of invoices", func() bool { return w.node.Count(simnode.MethodWatchInvoices, paidaction.Hash{}) == 1 })
+	large, next := w.begin(paidaction.Optimistic), w.begin(paidaction.Optimistic)
+	server.BulkOf(large.Invoice.Hash, 65<<20) // more than is read beside other answers
+	for _, pa := range []*paidaction.PaidAction{large, next} {
+		w.pay(pa)
+	}
+	for _, pa := range []*paidaction.PaidAction{next, large} {
+		w.awaitState(pa.ID, paidaction.Paid)
+		w.wantOnce(pa.ID)
+	}
 	w.await("the cursor behind both", func() bool { return s.listener.cursor.position() == position{add: 2, settle: 2} })
 	if n := w.node.Count(simnode.MethodWatchInvoices, paidaction.Hash{}); n != 1 {
 		t.Errorf("the stream was opened %d times", n)

@@ -110,23 +110,17 @@ func (s *mainServer) LookupInvoice(ctx context.Context, in *lnrpc.PaymentHash) (
 	if err != nil {
 		return nil, answer(err)
 	}
-	return rpcInvoice(found), nil
+	return s.show(found), nil
 }
 
 // ListInvoices shows every invoice since a moment in the order in which they were added, in pages that end at an index.
 func (s *mainServer) ListInvoices(_ context.Context, in *lnrpc.ListInvoiceRequest) (*lnrpc.ListInvoiceResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	page := &lnrpc.ListInvoiceResponse{}
 	for _, inv := range s.Node.Invoices() {
 		if inv.AddIndex <= in.IndexOffset || unix(inv.Created) < int64(in.CreationDateStart) || uint64(len(page.Invoices)) == in.NumMaxInvoices {
 			continue
 		}
-		m := rpcInvoice(inv)
-		if s.bulk > 0 {
-			m.Htlcs = append(m.Htlcs, &lnrpc.InvoiceHTLC{State: lnrpc.InvoiceHTLCState_CANCELED, CustomRecords: map[uint64][]byte{1 << 16: make([]byte, s.bulk)}})
-		}
-		page.Invoices = append(page.Invoices, m)
+		page.Invoices = append(page.Invoices, s.show(inv))
 		page.LastIndexOffset = inv.AddIndex
 	}
 	return page, nil
@@ -177,7 +171,7 @@ func (s *Server) sender(send func(*lnrpc.Invoice) error) func(paidaction.Invoice
 		if !ok {
 			return nil // it was wiped meanwhile
 		}
-		m := rpcInvoice(inv)
+		m := s.show(inv)
 		state := inv
 		state.State = e.State
 		m.State, m.SettleIndex = rpcState(state), e.SettleIndex
@@ -189,6 +183,18 @@ func (s *Server) sender(send func(*lnrpc.Invoice) error) func(paidaction.Invoice
 		}
 		return send(m)
 	}
+}
+
+// show is an invoice with its bulk.
+func (s *Server) show(inv simnode.Invoice) *lnrpc.Invoice {
+	s.mu.Lock()
+	bulk := max(s.bulk, s.bulks[inv.Request.Hash])
+	s.mu.Unlock()
+	m := rpcInvoice(inv)
+	if bulk > 0 {
+		m.Htlcs = append(m.Htlcs, &lnrpc.InvoiceHTLC{State: lnrpc.InvoiceHTLCState_CANCELED, CustomRecords: map[uint64][]byte{1 << 16: make([]byte, bulk)}})
+	}
+	return m
 }
 
 func rpcInvoice(inv simnode.Invoice) *lnrpc.Invoice {

@@ -208,13 +208,12 @@ func (s *Server) Mute() (asked <-chan struct{}, speak func()) {
 	}
 }
 
-// Bulk makes everything that the server lists larger by so many bytes: what payers sent beside parts that went back, and
-// attempts that failed.
-func (s *Server) Bulk(bytes int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.bulk = bytes
-}
+// Bulk makes every invoice, and every payment in a list, larger by so many bytes: what payers sent beside parts that
+// went back, and attempts that failed.
+func (s *Server) Bulk(bytes int) { s.set(func() { s.bulk = bytes }) }
+
+// BulkOf is Bulk for one invoice.
+func (s *Server) BulkOf(h paidaction.Hash, bytes int) { s.set(func() { s.bulks[h] = bytes }) }
 
 // ListPayments shows the last update of every payment that was sent, in pages; of those that have not succeeded only
 // where they are asked for. The order is that of the hashes, not LND's.

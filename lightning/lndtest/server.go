@@ -66,8 +66,9 @@ type Server struct {
 	peer      *simnode.Node   // the node that unscripted payments reach
 	local     paidaction.Msat // in channels
 	amp       map[paidaction.Hash]bool
-	mute      *mute // nil unless it is silent about payments
-	bulk      int   // bytes that come beside each invoice and payment in a list
+	mute      *mute                   // nil unless it is silent about payments
+	bulk      int                     // bytes that come beside each invoice, and each payment in a list
+	bulks     map[paidaction.Hash]int // the same for single invoices
 	clock     func() time.Time
 }
 
@@ -108,7 +109,7 @@ func newServer(node *simnode.Node) (*Server, error) {
 	s := &Server{
 		Node: node, rootKey: []byte("root key of " + node.Name()), version: "0.21.3-beta commit=lndtest",
 		payments: make(map[paidaction.Hash]*payment), routes: make(map[paidaction.Hash]*lnrpc.Payment), routesTo: make(map[string]*lnrpc.Payment), clock: time.Now,
-		back: make(chan struct{}), amp: make(map[paidaction.Hash]bool), decoded: make(map[paidaction.Hash]paidaction.Hash), graph: make(map[string]bool),
+		back: make(chan struct{}), amp: make(map[paidaction.Hash]bool), decoded: make(map[paidaction.Hash]paidaction.Hash), graph: make(map[string]bool), bulks: make(map[paidaction.Hash]int),
 	}
 	mac, err := macaroon.New(s.rootKey, []byte("0"), "lnd", macaroon.LatestVersion)
 	if err != nil {
