@@ -79,7 +79,9 @@ func decode[T any](raw json.RawMessage) (T, error) {
 	if err == nil {
 		return v, nil
 	}
-	if json.Unmarshal(raw, &known) == nil {
+	if malformed := json.Unmarshal(raw, &known); malformed != nil {
+		err = malformed // a decoder says io.EOF where nothing is stored, which would count as passing
+	} else {
 		err = fmt.Errorf("%w: %w", errUnknownField, err)
 	}
 	return v, fmt.Errorf("read stored %T: %w", v, err)
