@@ -28,6 +28,7 @@ const (
 	CodeTooManyPending       Code = "TOO_MANY_PENDING"      // too many unpaid invoices of this payer, or withdrawals under way
 	CodeLightningUnavailable Code = "LIGHTNING_UNAVAILABLE" // no node can take the payment now
 	CodeReceiverBusy         Code = "RECEIVER_BUSY"         // too much is under way to the receiver
+	CodeAboveRequest         Code = "ABOVE_REQUEST"         // a wallet's invoice is for more than it was asked for
 	CodePaymentFailed        Code = "PAYMENT_FAILED"        // the receiver could not be paid; the money went back
 	CodeTryAgain             Code = "TRY_AGAIN"             // nothing was changed; the same call may succeed
 	CodeUnknownOutcome       Code = "UNKNOWN_OUTCOME"       // it may or may not have been done: look, or repeat with the same key

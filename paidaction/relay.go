@@ -75,7 +75,7 @@ type Payee struct {
 	To       string // a bolt11 or a lightning address
 	Amount   Msat   // for an address; 0 where the bolt11 says it
 	FeeLimit Msat
-	Comment  string // for an address that takes one
+	Comment  string // for an address that takes one; any other is refused
 }
 
 // Payout is a payment that leaves, and what it may cost.

@@ -51,6 +51,14 @@ func TestEachFormOfAnAddress(t *testing.T) {
 	}
 }
 
+// What somebody says with a payment goes with it, or the payment does not go: an invoice has no place for it.
+func TestAnInvoiceTakesNoComment(t *testing.T) {
+	b := setup(t).rich(100)
+	_, err := b.Try(b.payer, community.KindWithdraw, community.WithdrawArgs{To: b.issue(simnode.Ask{Amount: 40_000}).Bolt11, MaxFeeSats: 1, Comment: "order 12"}, "", "")
+	b.WantRefusal(err, paidaction.CodeInvalidInput)
+	b.wantSats(100_000)
+}
+
 // An address that asks for another amount than was said is not paid.
 func TestAnAddressThatAsksForMore(t *testing.T) {
 	b := setup(t).rich(100)

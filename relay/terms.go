@@ -281,6 +281,8 @@ func (r *Relay) Resolve(ctx context.Context, p paidaction.Payee) (paidaction.Pay
 		if bolt11, err = r.address(ctx, p); err != nil {
 			return paidaction.Payout{}, err
 		}
+	} else if p.Comment != "" {
+		return paidaction.Payout{}, paidaction.Errorf(paidaction.CodeInvalidInput, "An invoice takes no comment, only an address does. Leave the comment out.")
 	}
 	asking := r.asking()
 	inv, err := r.decode(ctx, asking, bolt11)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -53,18 +54,28 @@ func (s LightningAddress) issue(ctx context.Context, w *Wallets, r Request) (inv
 	if r.Amount < least || r.Amount > most {
 		return invoice{}, paidaction.Errorf(CodeAmount, "The wallet takes %s to %s msat at a time, and was asked for %s.", least, most, r.Amount)
 	}
-	bolt11, err := w.callback(ctx, pay, r.Amount, r.Memo)
+	if r.leaves && utf8.RuneCountInString(r.Memo) > pay.Comment {
+		return invoice{}, paidaction.Errorf(paidaction.CodeInvalidInput, "The address takes a comment of %d characters at most. Shorten it, or leave it out.", pay.Comment)
+	}
+	got, err := w.callback(ctx, pay, r.Amount, r.Memo)
 	// Some take only whole sats; an invoice that is short by less than a sat will do.
 	if whole := r.Amount - r.Amount%1000; err != nil && whole < r.Amount && whole >= max(least, 1) && ctx.Err() == nil {
-		bolt11, err = w.callback(ctx, pay, whole, r.Memo)
+		got, err = w.callback(ctx, pay, whole, r.Memo)
 	}
-	return invoice{bolt11, r.Amount}, err
+	if err == nil && r.leaves && got.Action != "" && got.Action != lnurl.ActionMessage {
+		return invoice{}, errAction
+	}
+	return invoice{got.Bolt11, r.Amount}, err
 }
 
-func (w *Wallets) callback(ctx context.Context, pay *lnurl.Pay, amount paidaction.Msat, comment string) (string, error) {
+// errAction: LUD-09 forbids to pay where what the payer gets for it cannot be given to them. Of LUD-10 even the key is
+// the payment's preimage, but what it opens is in this answer alone.
+var errAction = paidaction.Errorf(paidaction.CodeInvalidInput, "With this payment the address gives you something that cannot be shown here. Withdraw to a wallet of yours, and pay from there.")
+
+func (w *Wallets) callback(ctx context.Context, pay *lnurl.Pay, amount paidaction.Msat, comment string) (lnurl.Invoice, error) {
 	body, err := w.get(ctx, pay.Callback(int64(amount), comment))
 	if err != nil {
-		return "", err
+		return lnurl.Invoice{}, err
 	}
 	return lnurl.ReadInvoice(body)
 }
@@ -85,12 +96,14 @@ func (w *Wallets) get(ctx context.Context, target string) ([]byte, error) {
 }
 
 // Address gets an invoice from anybody's lightning address or LNURL, for a payment that leaves. The error is a refusal,
-// or the end of ctx. The node has yet to read the invoice, so its amount is not checked yet.
+// or the end of ctx: also if the comment would have to be cut, or if the payer would get something with the payment that
+// is not given to them here (LUD-09; a message is passed by). The node has yet to read the invoice, so its amount is not
+// checked yet.
 func (w *Wallets) Address(ctx context.Context, address string, amount paidaction.Msat, comment string) (bolt11 string, err error) {
 	s, err := LightningAddress{Secret(address)}.tidied(w)
 	if err != nil {
 		return "", err
 	}
-	got, err := w.ask(ctx, s, Request{Amount: amount, Memo: comment})
+	got, err := w.ask(ctx, s, Request{Amount: amount, Memo: comment, leaves: true})
 	return got.bolt11, err
 }

@@ -60,11 +60,19 @@ func (w *Wallets) Each(ctx context.Context, receiver, genesis int64, amount paid
 		if until, _ := search.Deadline(); i > 0 && time.Until(until) < min(soonest, w.Limits.Search/10) {
 			break
 		}
-		begun := w.Now()
-		bolt11, err := w.issued(search, place{row.ID, receiver, Kind(row.Kind)}, row.Settings, request)
-		ms := w.Now().Sub(begun).Milliseconds()
-		if err == nil {
-			err = try(row.ID, bolt11)
+		var ms int64
+		offer := func(r Request) error {
+			begun := w.Now()
+			bolt11, err := w.issued(search, place{row.ID, receiver, Kind(row.Kind)}, row.Settings, r)
+			if ms = w.Now().Sub(begun).Milliseconds(); err != nil {
+				return err
+			}
+			return try(row.ID, bolt11)
+		}
+		err := offer(request)
+		// Some wallets round to whole sats, and as often up as down. An invoice that is short by less than a sat will do.
+		if whole := amount - amount%1000; errors.Is(err, paidaction.Refused(paidaction.CodeAboveRequest)) && 0 < whole && whole < amount {
+			err = offer(Request{Amount: whole, Memo: memo, Expiry: invoiceExpiry})
 		}
 		if err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)

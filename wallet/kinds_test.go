@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/a-seed-a7aed72f/holdfast/internal/outside"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
@@ -258,6 +260,68 @@ func TestARelayThatHangsLeavesTimeForTheNext(t *testing.T) {
 	w.save(w.user(), wallet.NWC{URI: wallet.Secret(strings.Replace(s.URI, "?", "?relay="+strings.Replace(hangs.URL, "http", "ws", 1)+"&", 1))})
 }
 
+// A relay that is there and does not forward the request is like one that is gone.
+func TestARelayThatRefusesLeavesItToTheNext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, _ := newNWC(t, w.mint, "nip44_v2")
+	noSubscriptions, noRequests := nostrtest.NewRelay(t), nostrtest.NewRelay(t)
+	noSubscriptions.Closes, noRequests.Refuses = true, 23194
+	leaves := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		if conn, err := websocket.Accept(answer, r, nil); err == nil {
+			_ = conn.CloseNow()
+		}
+	}))
+	t.Cleanup(leaves.Close)
+	for what, relay := range map[string]string{"no subscriptions": noSubscriptions.URL, "no requests": noRequests.URL, "it hangs up": "ws" + strings.TrimPrefix(leaves.URL, "http")} {
+		if _, err := w.Save(w.ctx, w.user(), 0, "", wallet.NWC{URI: wallet.Secret(strings.Replace(s.URI, "?", "?relay="+relay+"&", 1))}); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, err := w.Save(w.ctx, w.user(), 0, "", wallet.NWC{URI: wallet.Secret(strings.Replace(s.URI, "relay=", "relay="+relay+"&x=", 1))}); codeOf(err) != wallet.CodeUnreachable {
+			t.Errorf("%s, and no other relay: %v", what, err)
+		}
+	}
+}
+
+// Some wallets round to whole sats, as often up as down. What is above the request is refused, and then the whole sats
+// below it are asked for, once. It is no failure of the wallet.
+func TestAWalletThatRoundsUpIsAskedForWholeSats(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := newLNURL(t, w.mint)
+	s.rounds = true
+	above := paidaction.Errorf(paidaction.CodeAboveRequest, "The invoice is for too much.")
+	for _, c := range []struct{ amount, invoice, asked paidaction.Msat }{
+		{14_700, 14_000, 14_000}, {14_400, 14_000, 14_400}, {15_000, 15_000, 15_000}, {1_999, 1_000, 1_000}, {999, 0, 999},
+	} {
+		user, got := w.user(), paidaction.Msat(0)
+		saved := w.save(user, s.address())
+		err := w.Each(w.ctx, user, w.genesis(), c.amount, "memo", func(_ int64, bolt11 string) error {
+			if read := w.read(bolt11); read.Amount > c.amount {
+				return above
+			} else {
+				got = read.Amount
+			}
+			return nil
+		})
+		if got != c.invoice || isNone(err) != (c.invoice == 0) || s.last().amount != c.asked {
+			t.Errorf("%d msat: an invoice for %d, the last was asked for %d; error %v", c.amount, got, s.last().amount, err)
+		}
+		last := "ok INVOICE_ISSUED"
+		if c.invoice == 0 {
+			last = "ABOVE_REQUEST"
+		}
+		w.wantLog(saved.ID, "ok INVOICE_ISSUED", last)
+	}
+	// One that asks for more than any whole sat is its owner's to mend.
+	user := w.user()
+	saved, asked := w.save(user, s.address()), s.count()
+	if err := w.Each(w.ctx, user, w.genesis(), 14_700, "", func(int64, string) error { return above }); !isNone(err) || s.count() != asked+2 {
+		t.Errorf("%v, asked %d times", err, s.count()-asked)
+	}
+	w.wantLog(saved.ID, "ok INVOICE_ISSUED", "ABOVE_REQUEST")
+}
+
 // Settings that cannot be are refused before anybody is called.
 func TestSettingsThatCannotBe(t *testing.T) {
 	t.Parallel()
@@ -361,6 +425,27 @@ func TestAddress(t *testing.T) {
 	if _, err := w.Address(w.ctx, string(s.address().Address), 5_000, ""); codeOf(err) != wallet.CodeAmount {
 		t.Errorf("too much: %v", err)
 	}
+	s.max, s.comment = 1_000_000_000, 6
+	if _, err := w.Address(w.ctx, string(s.address().Address), 5_000, "thanks"); err != nil {
+		t.Error(err)
+	}
+	asked := s.count()
+	if _, err := w.Address(w.ctx, string(s.address().Address), 5_000, "thanks!"); codeOf(err) != paidaction.CodeInvalidInput || s.count() != asked {
+		t.Errorf("a comment that would be cut: %v", err)
+	}
+	// What the payer gets for it would be lost with the answer (LUD-09).
+	user := w.user()
+	for action, refused := range map[string]bool{"null": false, `{"tag":"message","message":"Thank you"}`: false, `{"tag":"aes","description":"","ciphertext":"x","iv":"x"}`: true,
+		`{"tag":"url","description":"your ticket","url":"https://wallet.example/ticket"}`: true, `{"tag":"other"}`: true} {
+		s.action = json.RawMessage(action)
+		if _, err := w.Address(w.ctx, string(s.address().Address), 5_000, ""); (codeOf(err) == paidaction.CodeInvalidInput) != refused || (err != nil) != refused {
+			t.Errorf("with %s: %v", action, err)
+		}
+		if _, err := w.Save(w.ctx, user, 0, "", s.address()); err != nil { // nobody pays their own wallet to get something
+			t.Errorf("a wallet that gives %s: %v", action, err)
+		}
+	}
+	s.action, s.max = nil, 1_000
 	if _, err := w.Address(w.ctx, "nobody", 5_000, ""); codeOf(err) != paidaction.CodeInvalidInput {
 		t.Errorf("no address: %v", err)
 	}

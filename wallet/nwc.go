@@ -39,30 +39,32 @@ func (s NWC) tidied(w *Wallets) (Settings, error) {
 	return s, nil
 }
 
-// issue asks through the first relay that can be reached.
+// issue asks through the first relay that can be reached and forwards the request. One that forwards it has the rest of
+// the time: a wallet may be slow.
 func (s NWC) issue(ctx context.Context, w *Wallets, r Request) (invoice, error) {
 	c, err := nostr.ParseConnection(string(s.URI))
 	if err != nil {
 		return invoice{}, errBadAnswer
 	}
-	var socket *outside.Socket
+	var result json.RawMessage
 	until, _ := ctx.Deadline() // of one call
 	for i, relay := range c.Relays {
 		// One that hangs leaves their share of the time to those after it.
 		opening, cancel := context.WithTimeout(ctx, time.Until(until)/time.Duration(len(c.Relays)-i))
+		var socket *outside.Socket
 		socket, err = w.Outside.Websocket(opening, relay)
 		cancel()
-		if err == nil {
+		if err != nil {
+			continue
+		}
+		result, err = c.Ask(ctx, socket, "make_invoice", map[string]any{
+			"amount": int64(r.Amount), "description": r.Memo, "expiry": int64(r.Expiry.Seconds()),
+		}, w.Now())
+		socket.Close()
+		if !errors.Is(err, nostr.ErrRefused) && !errors.Is(err, outside.ErrUnreachable) {
 			break
 		}
 	}
-	if err != nil {
-		return invoice{}, err
-	}
-	defer socket.Close()
-	result, err := c.Ask(ctx, socket, "make_invoice", map[string]any{
-		"amount": int64(r.Amount), "description": r.Memo, "expiry": int64(r.Expiry.Seconds()),
-	}, w.Now())
 	if err != nil {
 		return invoice{}, err
 	}

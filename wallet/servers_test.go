@@ -78,6 +78,8 @@ type lnurlServer struct {
 	min, max, comment int
 	wholeSats         bool
 	capitals          bool // as in a QR code
+	rounds            bool // to the nearest sat
+	action            json.RawMessage
 }
 
 func newLNURL(t testing.TB, m *mint) *lnurlServer {
@@ -101,11 +103,14 @@ func (s *lnurlServer) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.note(asked{paidaction.Msat(msat), comment, 0})
+	if s.rounds {
+		msat = (msat + 500) / 1000 * 1000
+	}
 	pr := s.mint.invoice(paidaction.Msat(msat), comment)
 	if s.capitals {
 		pr = strings.ToUpper(pr)
 	}
-	reply(w, http.StatusOK, map[string]any{"pr": pr, "routes": []any{}})
+	reply(w, http.StatusOK, map[string]any{"pr": pr, "routes": []any{}, "successAction": s.action})
 }
 
 // address is the lightning address.

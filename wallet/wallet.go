@@ -56,7 +56,8 @@ type Request struct {
 	Memo   string
 	Expiry time.Duration // whole seconds
 
-	least bool // for a test: ask for more if the wallet takes no less
+	least  bool // for a test: ask for more if the wallet takes no less
+	leaves bool // somebody pays it who is not asked again: nothing may be dropped of what they say, or get for it
 }
 
 // Limits limit what is done for one user. The zero value of each stands for its default.

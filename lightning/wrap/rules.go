@@ -94,7 +94,7 @@ var Rules = []Rule{
 		"the amount is too small to be worth a route"},
 	{"TOO_LARGE", always, func(_ Settings, f Facts) bool { return f.Inner.Amount <= maxAmount },
 		"the amount is larger than what we let one payment bind"},
-	{"ABOVE_REQUEST", always, func(_ Settings, f Facts) bool { return f.Inner.Amount <= f.Requested },
+	{Code(paidaction.CodeAboveRequest), always, func(_ Settings, f Facts) bool { return f.Inner.Amount <= f.Requested },
 		"the receiver asks for more than they are to get"},
 	{"BELOW_REQUEST", always, func(_ Settings, f Facts) bool { return f.Requested-f.Inner.Amount < sat },
 		"the invoice is short by more than the part of a sat that a wallet may truncate"},

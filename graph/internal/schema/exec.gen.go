@@ -5332,8 +5332,8 @@ type Mutation {
   receive(user: ID!, msat: Msat!, comment: String,
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ReceiveAction @pays(kind: "RECEIVE") @needs(scope: SPEND)
   """
-  Pays an invoice (bolt11) or a lightning address from your balance of sats. For an address, sats is required. Routing may cost up to
-  maxFeeSats; what is not used comes back.
+  Pays an invoice (bolt11), a lightning address or an LNURL from your balance of sats. For the latter two, sats is required, and a comment
+  may be sent along if they take one. Routing may cost up to maxFeeSats; what is not used comes back.
   """
   withdraw(to: String!, sats: Sats, maxFeeSats: Sats!, comment: String,
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): WithdrawAction @pays(kind: "WITHDRAW") @needs(scope: WITHDRAW)

@@ -63,8 +63,8 @@ func FuzzReadInvoice(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if bolt11, err := ReadInvoice(body); (err == nil) == (bolt11 == "") {
-			t.Errorf("%q, %v", bolt11, err)
+		if got, err := ReadInvoice(body); (err == nil) == (got.Bolt11 == "") {
+			t.Errorf("%+v, %v", got, err)
 		}
 	})
 }

@@ -93,7 +93,15 @@ func TestReadPay(t *testing.T) {
 	if err != nil || p.Min != 1000 || p.Max != 100_000_000 {
 		t.Fatalf("%+v, error %v", p, err)
 	}
-	if got := p.Callback(1234, "thanks"); got != "https://wallet.example/cb?amount=1234&id=1" {
+	if got := p.Callback(1234, "thanks"); got != "https://wallet.example/cb?id=1&amount=1234" {
+		t.Errorf("asks %s", got)
+	}
+	// What is there already stays as it is: it may be signed (LUD-06).
+	odd, err := ReadPay([]byte(strings.Replace(good, "id=1", "b=1&a=x;y&t&%zz", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := odd.Callback(1, ""); got != "https://wallet.example/cb?b=1&a=x;y&t&%zz&amount=1" {
 		t.Errorf("asks %s", got)
 	}
 	for what, change := range map[string][2]string{
@@ -125,6 +133,13 @@ func TestReadPay(t *testing.T) {
 	const reason = `{"status":"ERROR","reason":"the token secret is wrong"}`
 	if _, err := ReadPay([]byte(reason)); err != ErrDeclined { // nothing may be around it
 		t.Errorf("an error: %v", err)
+	}
+	// Who must know the payer is not paid (LUD-18): we say nothing of them.
+	for data, want := range map[string]error{`{"name":{"mandatory":true}}`: ErrDeclined, `{"name":{"mandatory":false},"auth":{"mandatory":true,"k1":"00"}}`: ErrDeclined,
+		`{"name":{"mandatory":false}}`: nil, `{"email":{}}`: nil, `null`: nil, `true`: nil} {
+		if _, err := ReadPay([]byte(strings.Replace(good, "{", `{"payerData":`+data+`,`, 1))); !errors.Is(err, want) {
+			t.Errorf("payer data %s: %v", data, err)
+		}
 	}
 }
 
@@ -165,8 +180,14 @@ func TestReadInvoice(t *testing.T) {
 		`{"pr":"lnbc1","routes":[]}`: nil, `{"status":"OK","pr":"lnbc1"}`: nil,
 		`{"status":"ERROR","reason":"secret"}`: ErrDeclined, `{}`: ErrMalformed, `{"pr":""}`: ErrMalformed, `{"pr":1}`: ErrMalformed, `<html>`: ErrMalformed, ``: ErrMalformed, `null`: ErrMalformed,
 	} {
-		if got, err := ReadInvoice([]byte(body)); !errors.Is(err, want) || (got == "lnbc1") != (want == nil) {
+		if got, err := ReadInvoice([]byte(body)); !errors.Is(err, want) || (got.Bolt11 == "lnbc1") != (want == nil) {
 			t.Errorf("%s: %q, error %v", body, got, err)
+		}
+	}
+	for action, want := range map[string]string{`{"tag":"message","message":"thanks"}`: ActionMessage, `{"tag":"aes","ciphertext":"x"}`: "aes", `{"tag":"url","url":"https://x"}`: "url",
+		`null`: "", `{}`: "unknown", `"thanks"`: "unknown", `[]`: "unknown"} {
+		if got, err := ReadInvoice([]byte(`{"pr":"lnbc1","successAction":` + action + `}`)); err != nil || got.Action != want || got.Bolt11 != "lnbc1" {
+			t.Errorf("%s is read as %+v, error %v", action, got, err)
 		}
 	}
 }

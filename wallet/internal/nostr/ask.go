@@ -39,8 +39,9 @@ type WalletError struct{ Code string }
 
 func (e *WalletError) Error() string { return "nostr: the wallet answered " + e.Code }
 
-// expiry is how long a request is good for: a wallet that comes back later must not act on it.
-const expiry = 30 * time.Second
+// expiry is how long a request is good for: a wallet that comes back later must not act on it. It is longer than anybody
+// waits for the answer, since the wallet's clock and its relay's may be ahead of ours.
+const expiry = 5 * time.Minute
 
 // Ask has the wallet do something and returns its result. It reads the socket until the answer comes or ctx ends; what others
 // write over the relay is passed by.
