@@ -220,6 +220,20 @@ func TestKilledMidHold(t *testing.T) {
 	locktest.Eventually(t, "wakes get through again", l.Listening)
 }
 
+// TestAPauseCostsNoPlaces: heartbeats are late after a pause of the server. Who hands the lock over is alive all the same,
+// and so are those that wait in the same process.
+func TestAPauseCostsNoPlaces(t *testing.T) {
+	t.Parallel()
+	_, client, s := server(t)
+	locktest.KeepsPlaces(t, s, func() bool {
+		alive, err := client.Keys(t.Context(), "{holdfast:lock}:p:*").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(alive) == 0
+	})
+}
+
 // TestOldCommands holds the scripts to the commands of Redis 3.2.
 func TestOldCommands(t *testing.T) {
 	t.Parallel()
