@@ -29,9 +29,6 @@ func (l *Locker) Drained() bool {
 	return l.drained
 }
 
-// Beaten says whether a heartbeat was ever answered.
-func (l *Locker) Beaten() bool { return l.beaten.Load() != nil }
-
 // MostOwed is how many tickets are kept to be given back later.
 const MostOwed = mostOwed
 

@@ -37,6 +37,7 @@ type Locker struct {
 	listening  atomic.Bool
 	missed     atomic.Bool               // wakes may have been: listening began or ceased since all tickets were looked at
 	beaten     atomic.Pointer[time.Time] // when the last successful heartbeat was sent
+	before     atomic.Pointer[time.Time] // and the one before it
 	keeper     *keeper
 	acquiring  sync.WaitGroup // acquisitions that may still become leases
 	background sync.WaitGroup // store calls that nobody waits for
