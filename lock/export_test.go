@@ -29,8 +29,15 @@ func (l *Locker) Drained() bool {
 	return l.drained
 }
 
-// Beaten says whether a heartbeat was ever answered.
-func (l *Locker) Beaten() bool { return l.beaten.Load() != nil }
+// MostOwed is how many tickets are kept to be given back later.
+const MostOwed = mostOwed
+
+// Owed is how many tickets are kept to be given back later.
+func (l *Locker) Owed() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.owed.Len()
+}
 
 // Lines is for how many keys somebody has a place.
 func (l *Locker) Lines() int {

@@ -27,11 +27,14 @@ func newKeeper(l *Locker) *keeper {
 }
 
 func (k *keeper) add(s *Lease, touch bool) {
-	s.mu.Lock()
-	due := time.Now().Add(time.Until(s.until) / 3)
-	s.mu.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	s.mu.Lock()
+	over, due := s.over != nil, time.Now().Add(time.Until(s.until)/3)
+	s.mu.Unlock()
+	if over {
+		return // its end may have removed it already, and nobody else would
+	}
 	if !touch {
 		due = time.Time{}
 	}

@@ -37,6 +37,7 @@ type Locker struct {
 	listening  atomic.Bool
 	missed     atomic.Bool               // wakes may have been: listening began or ceased since all tickets were looked at
 	beaten     atomic.Pointer[time.Time] // when the last successful heartbeat was sent
+	before     atomic.Pointer[time.Time] // and the one before it
 	keeper     *keeper
 	acquiring  sync.WaitGroup // acquisitions that may still become leases
 	background sync.WaitGroup // store calls that nobody waits for
@@ -50,6 +51,8 @@ type Locker struct {
 	kick     chan struct{}         // holds a token when the watch has something new to do
 	pulse    chan struct{}         // holds a token when somebody has begun to wait
 	stale    chan map[string]bool  // keys to hand over
+	owed     list.List             // of tickets to give back
+	owing    chan struct{}         // holds a token when there is another one of them
 	fallback *Locker               // a lock within this process, for those who may go on without the store
 }
 
@@ -64,13 +67,14 @@ func New(store Store, settings Settings) (*Locker, error) {
 		store: store, settings: settings, metrics: settings.Metrics,
 		process: Process{ID: rand.Text(), Name: settings.Name}, stop: stop, stopped: ctx.Done(),
 		waiters: map[string]*waiter{}, lines: map[string]*list.List{}, kick: make(chan struct{}, 1),
-		pulse: make(chan struct{}, 1), stale: make(chan map[string]bool, 1),
+		pulse: make(chan struct{}, 1), stale: make(chan map[string]bool, 1), owing: make(chan struct{}, 1),
 	}
 	l.keeper = newKeeper(l)
 	l.loops.Go(func() { l.watch(ctx) })
 	l.loops.Go(func() { l.beats(ctx) })
 	l.loops.Go(func() { l.advances(ctx) })
 	l.loops.Go(func() { l.listen(ctx) })
+	l.loops.Go(func() { l.repay(ctx) })
 	l.loops.Go(func() { l.keeper.run(ctx) })
 	l.loops.Go(func() { l.sweep(ctx) })
 	return l, nil

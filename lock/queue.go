@@ -166,19 +166,15 @@ func (l *Locker) leaveOrWait(t Ticket) {
 	}
 }
 
-// giveBack gives a ticket back. After a few failed tries the store must see to it: an unused lease is short. Close waits
-// for one answer of a store that is silent, and not for three: whoever ends the process does not wait so long.
+// giveBack gives a ticket back. What the store has not taken after a few tries is owed. Close waits for one answer of a
+// store that is silent, and not for three: whoever ends the process does not wait so long.
 func (l *Locker) giveBack(t Ticket) {
 	for try := range 3 {
 		ctx, cancel := l.call()
-		asked := time.Now()
-		h, err := l.store.Leave(ctx, t)
-		if err == nil {
-			l.handed(h, asked)
+		if l.taken(ctx, t) {
 			cancel()
 			return
 		}
-		l.metrics.errors.WithLabelValues("leave").Inc()
 		if silent := ctx.Err() != nil; silent && l.closing() {
 			cancel()
 			return
@@ -188,6 +184,19 @@ func (l *Locker) giveBack(t Ticket) {
 		}
 		cancel()
 	}
+	l.owe(t)
+}
+
+// taken offers a ticket back, and says whether the store has taken it.
+func (l *Locker) taken(ctx context.Context, t Ticket) bool {
+	asked := time.Now()
+	h, err := l.store.Leave(ctx, t)
+	if err != nil {
+		l.metrics.errors.WithLabelValues("leave").Inc()
+		return false
+	}
+	l.handed(h, asked)
+	return true
 }
 
 // pause waits for d, or less if ctx ends.

@@ -97,12 +97,13 @@ func (l *Locker) beats(ctx context.Context) {
 // woken handles a wake: a ticket has got the lock.
 //
 // The lease of a ticket that was handed the lock lasts until its process counts as dead. This process knows when that
-// is: at least live() after it began to send its last heartbeat. So a wake needs no question to the store, unless a
-// shorter TTL or hold limits the lease, or little of it is left.
+// is: at least live() after it began to send its last heartbeat but one. The last one may have come between the hand-over
+// and the wake, but not two: a look, which comes as often, would have found the lease. So a wake needs no question to the
+// store, unless a shorter TTL or hold limits the lease, or little of it is left.
 func (l *Locker) woken(id string, fence int64) {
 	until := time.Unix(0, 0)
-	if beaten := l.beaten.Load(); beaten != nil {
-		until = beaten.Add(l.settings.live())
+	if before := l.before.Load(); before != nil {
+		until = before.Add(l.settings.live())
 	}
 	sure := time.Until(until) > l.settings.live()/3
 	l.mu.Lock()
@@ -132,7 +133,7 @@ func (l *Locker) beat(ctx context.Context) error {
 	if err := l.store.Beat(call, l.process, l.settings.live()); err != nil {
 		return l.failed("beat", err)
 	}
-	l.beaten.Store(&begun)
+	l.before.Store(l.beaten.Swap(&begun))
 	return nil
 }
 

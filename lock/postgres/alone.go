@@ -17,6 +17,9 @@ import (
 // ErrNotAlone means that another instance works on the same database, and that one of the two has its locks in memory.
 var ErrNotAlone = errors.New("another instance works on this database, and locks in memory are for one alone: choose the strategy postgres or redis")
 
+// ErrPooler means that an address leads to a pooler, where a session is nobody's own: two instances could each be told that they are alone.
+var ErrPooler = errors.New("a pooler answers, and locks in memory are guarded by a session of their own: give the database's address past it as HOLDFAST_LOCK_DIRECT_URL, or choose the strategy postgres or redis")
+
 // aloneKey is the advisory lock that the one instance holds, and that those share whose locks are in the database. The number is "holdfast" in ASCII, so that other programs on the
 // database will not use it by chance.
 const aloneKey int64 = 0x686f6c6466617374
@@ -30,7 +33,7 @@ type Memory struct {
 }
 
 // OpenMemory makes the store; maxKeys is as in [lock.NewMemory]. direct must lead past any pooler: what tells the instances
-// apart is a lock of the session, which a pooler would share. The error is [ErrNotAlone] beside another instance.
+// apart is a lock of the session, which a pooler would share. The error is [ErrNotAlone] beside another instance, and [ErrPooler] through a pooler.
 //
 // If the connection breaks it is made again. Should another instance have taken its chance meanwhile, this one gives no
 // locks and prolongs none from then on, nor does what it held go to those that wait here: they are turned away. That the
@@ -41,6 +44,7 @@ func OpenMemory(ctx context.Context, direct string, maxKeys int) (*Memory, error
 		return nil, fmt.Errorf("the lock's direct address of the database: %w", err)
 	}
 	dbconn.Bound(config)
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec                             // it prepares nothing, which a pooler might give to others
 	config.RuntimeParams["application_name"] = "holdfast-lock-alone-" + rand.Text() // of this instance alone
 	conn, err := beAlone(ctx, config)
 	if err != nil {
@@ -59,20 +63,32 @@ func beAlone(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to see whether this instance is alone: %w", err)
 	}
-	var alone bool
-	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", aloneKey).Scan(&alone)
-	if err == nil && !alone {
-		err = ErrNotAlone
-	}
-	if err != nil {
+	if err := takeAll(ctx, conn); err != nil {
 		return nil, errors.Join(err, conn.Close(ctx))
 	}
 	return conn, nil
 }
 
+// takeAll holds what keeps every other instance out.
+func takeAll(ctx context.Context, conn *pgx.Conn) error {
+	if is, err := pooled(ctx, conn); err != nil {
+		return err
+	} else if is {
+		return ErrPooler
+	}
+	var alone bool
+	err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", aloneKey).Scan(&alone)
+	if err == nil && !alone {
+		err = ErrNotAlone
+	}
+	return err
+}
+
 // takePart holds, on a connection of an instance whose locks are in the database, what keeps one with its locks in memory from starting. Where there is such a
 // one already it goes on all the same, and says so: order alone depends on it.
 func takePart(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, pingWait)
+	defer cancel()
 	var together bool
 	err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock_shared($1)", aloneKey).Scan(&together)
 	if err == nil && !together {

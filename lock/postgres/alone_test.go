@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgbouncer"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
@@ -111,6 +113,16 @@ func TestNothingIsHandedOverOnceAnotherInstanceIsThere(t *testing.T) {
 	}
 }
 
+// guards is how many sessions have the lock that tells instances apart, alone or shared.
+func guards(t *testing.T, pool *pgxpool.Pool) (n int) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+		WHERE d.datname = current_database() AND locktype = 'advisory' AND granted`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // TestMemoryIsNotBesideLocksInTheDatabase: the two would not see each other's locks.
 func TestMemoryIsNotBesideLocksInTheDatabase(t *testing.T) {
 	t.Parallel()
@@ -125,26 +137,19 @@ func TestMemoryIsNotBesideLocksInTheDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared := func() (n int) {
-		if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-			WHERE d.datname = current_database() AND locktype = 'advisory' AND granted`).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	locktest.Eventually(t, "it takes part", func() bool { return shared() == 1 })
+	locktest.Eventually(t, "it takes part", func() bool { return guards(t, pool) == 1 })
 	if _, err := postgres.OpenMemory(context.Background(), dsn, 0); !errors.Is(err, postgres.ErrNotAlone) {
 		t.Errorf("beside locks in the database: %v", err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	locktest.Eventually(t, "it is gone", func() bool { return shared() == 0 })
+	locktest.Eventually(t, "it is gone", func() bool { return guards(t, pool) == 0 })
 	memory := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return postgres.OpenMemory(context.Background(), dsn, 0) }}, lock.Settings{})
 	beside := locktest.Open(t, s, lock.Settings{})
 	locktest.Release(t, locktest.Acquire(t, beside, "k", lock.Options{})) // it works, without wakes, and its log says why
 	locktest.Release(t, locktest.Acquire(t, memory, "k", lock.Options{}))
-	if n := shared(); n != 1 {
+	if n := guards(t, pool); n != 1 {
 		t.Errorf("%d sessions have the lock, want the one in memory", n)
 	}
 }
@@ -174,6 +179,37 @@ func TestMemoryIsNotKeptOutByItself(t *testing.T) {
 	})
 	if _, err := open(); !errors.Is(err, postgres.ErrNotAlone) {
 		t.Errorf("a second instance: %v", err)
+	}
+}
+
+// TestMemoryIsNotBehindAPooler: two instances could have the same session of the server, and each its lock.
+func TestMemoryIsNotBehindAPooler(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	store, err := postgres.OpenMemory(t.Context(), pgbouncer.Start(t, pool), 0)
+	if err == nil {
+		err = store.Close()
+	}
+	if !errors.Is(err, postgres.ErrPooler) {
+		t.Errorf("behind a pooler: %v", err)
+	}
+	if n := guards(t, pool); n != 0 {
+		t.Errorf("%d sessions of the pooler have the lock", n)
+	}
+}
+
+// TestNoPartIsTakenThroughAPooler: it would stay behind on a connection that others get, and keep an instance with its locks in memory out when all others
+// are gone.
+func TestNoPartIsTakenThroughAPooler(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	registry := prometheus.NewRegistry()
+	locktest.Open(t, strategy(pool, postgres.Options{DSN: pgbouncer.Start(t, pool)}), lock.Settings{Metrics: lock.NewMetrics(registry)})
+	locktest.Eventually(t, "it has noticed that it hears nothing", func() bool {
+		return locktest.Metric(t, registry, "holdfast_lock_errors_total", "listen") > 0
+	})
+	if n := guards(t, pool); n != 0 {
+		t.Errorf("%d sessions of the pooler have the lock", n)
 	}
 }
 

@@ -351,3 +351,54 @@ func TestAwayIsAnError(t *testing.T) {
 		return err == nil && lease.Release(t.Context()) == nil
 	})
 }
+
+// TestNobodyWaitsForThoseWhoWereTurnedAway: while PostgreSQL was away nobody could give their place back. Each does once it is there again: whoever comes
+// then does not wait until the lock was handed to all of them in turn, and has run out.
+func TestNobodyWaitsForThoseWhoWereTurnedAway(t *testing.T) {
+	t.Parallel()
+	pg, pool := server(t)
+	s := strategy(pool, postgres.Options{DSN: pg.DSN("app")})
+	registry := prometheus.NewRegistry()
+	l := locktest.Open(t, s, lock.Settings{Patience: 2 * time.Second, Metrics: lock.NewMetrics(registry)})
+	held := locktest.Acquire(t, l, "k", lock.Options{TTL: 2 * time.Second})
+	const n = 20
+	var waiting []<-chan locktest.Result
+	for range n {
+		waiting = append(waiting, locktest.Go(t.Context(), l, "k", lock.Options{}))
+	}
+	locktest.Queued(t, s, "k", n)
+	locktest.Acquire(t, l, "other", lock.Options{}).Drop() // the lease is on disk when it is got, and with it their places
+	pg.Kill()
+	for _, w := range waiting {
+		if r := locktest.Wait(t, "the end of a wait", w); !errors.Is(r.Err, lock.ErrUnavailable) {
+			t.Fatalf("a wait: %v", r.Err)
+		}
+	}
+	locktest.Wait(t, "the loss", held.Context().Done())
+	locktest.Eventually(t, "each has tried to give its place back, and has given up for now", func() bool {
+		return locktest.Metric(t, registry, "holdfast_lock_errors_total", "leave") >= 3*(n+1)
+	})
+	if err := pg.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pool.Reset()
+	var other *lock.Lease
+	locktest.Eventually(t, "the lock is back", func() (ok bool) {
+		var err error
+		other, err = l.Acquire(t.Context(), "other", lock.Options{})
+		return err == nil
+	})
+	waits := locktest.Go(t.Context(), l, "other", lock.Options{}) // with it the process counts as alive
+	locktest.Queued(t, s, "other", 1)
+	locktest.Within(t, 10*time.Second, "the way past twenty places of nobody", func() time.Duration {
+		begun := time.Now()
+		locktest.Release(t, locktest.Acquire(t, l, "k", lock.Options{}))
+		return time.Since(begun)
+	})
+	locktest.Release(t, other)
+	r := locktest.Wait(t, "the other lock", waits)
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	locktest.Release(t, r.Lease)
+}

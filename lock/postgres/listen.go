@@ -45,14 +45,11 @@ func (s *Store) Listen(ctx context.Context, p lock.Process, up func(bool), woken
 	if _, err := conn.Exec(connecting, "LISTEN "+pgx.Identifier{channel(p.ID)}.Sanitize()); err != nil {
 		return err
 	}
-	if err := takePart(connecting, conn); err != nil {
-		return err
-	}
 
 	heard := make(chan struct{}, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		for {
+		for part := false; ; {
 			message, err := conn.WaitForNotification(ctx)
 			switch {
 			case err != nil:
@@ -69,6 +66,13 @@ func (s *Store) Listen(ctx context.Context, p lock.Process, up func(bool), woken
 					woken(id, fence)
 				}
 			default:
+				// Only now is it sure that the session is this connection's own: a pooler would keep the lock on one that others get.
+				if !part {
+					if err := takePart(ctx, conn); err != nil {
+						return err
+					}
+					part = true
+				}
 				up(true)
 				select {
 				case heard <- struct{}{}:

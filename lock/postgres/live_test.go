@@ -6,6 +6,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
+	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
 )
 
 // TestAWaitSetsNoLifeBack: who had to wait for the row of its process, since another's commit was on a slow disk, does not
@@ -58,4 +59,18 @@ func TestAWaitSetsNoLifeBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAPauseCostsNoPlaces: heartbeats are late after a pause of the server. Who hands the lock over is alive all the same,
+// and so are those that wait in the same process.
+func TestAPauseCostsNoPlaces(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	locktest.KeepsPlaces(t, strategy(pool, postgres.Options{DSN: pool.Config().ConnString()}), func() (dead bool) {
+		if err := pool.QueryRow(t.Context(), `SELECT greatest(max(live_until), pg_postmaster_start_time() + interval '2 seconds') < clock_timestamp()
+			FROM lock_process`).Scan(&dead); err != nil {
+			t.Fatal(err)
+		}
+		return dead
+	})
 }

@@ -79,13 +79,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // statement that calls the function.
 //
 // Behind a pooler in transaction mode it prepares nothing, since there the next statement may meet another process of the server,
-// which knows nothing of it. A pooler gives itself away: the process that it named when it was connected to, for cancelling, is not
-// the one that answers.
+// which knows nothing of it.
 func prepare(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, pingWait)
 	defer cancel()
-	pid, err := lockdb.New(conn).Backend(ctx)
-	if err != nil || pid != int64(conn.PgConn().PID()) {
+	if is, err := pooled(ctx, conn); err != nil || is {
 		return err
 	}
 	for _, statement := range []string{lockdb.Enter, lockdb.Release, lockdb.Look, lockdb.Beat} {
@@ -94,6 +92,13 @@ func prepare(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 	return nil
+}
+
+// pooled says whether a pooler answers. It gives itself away: the process that it named when it was connected to, for cancelling, is not
+// the one that answers.
+func pooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	pid, err := lockdb.New(conn).Backend(ctx)
+	return pid != int64(conn.PgConn().PID()), err
 }
 
 // Name implements [lock.Store].

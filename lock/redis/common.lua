@@ -49,6 +49,7 @@ local function handOver(key, by, clock)
     end
     local e = split(first)
     local live = redis.call('PTTL', P .. 'p:' .. e[2])
+    if e[2] == by then live = math.max(live, 1000) end -- it is there to ask, whatever became of its heartbeats
     if live > 10 then
       local fence, valid = grant(key, e[1], e[2], math.min(live, tonumber(e[3])), tonumber(e[4]), clock)
       if e[2] ~= by then redis.call('PUBLISH', P .. 'w:' .. e[2], e[1] .. ' ' .. fence) end

@@ -24,7 +24,8 @@ end
 if redis.call('LLEN', queue) >= most then
   local dead = 0 -- places of the dead are free
   for _, other in ipairs(redis.call('LRANGE', queue, 0, -1)) do
-    if redis.call('EXISTS', P .. 'p:' .. split(other)[2]) == 0 then
+    local owner = split(other)[2]
+    if owner ~= process and redis.call('EXISTS', P .. 'p:' .. owner) == 0 then
       dead = dead + redis.call('LREM', queue, 1, other)
     end
   end

@@ -10,6 +10,8 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -71,6 +73,22 @@ func (s *Store) Close() error { return s.client.Close() }
 // run runs a script.
 func (s *Store) run(ctx context.Context, script *redis.Script, arguments ...any) (any, error) {
 	return script.Run(ctx, s.client, []string{prefix}, arguments...).Result()
+}
+
+// runAll runs a script once with each list of arguments, all in one round trip.
+func (s *Store) runAll(ctx context.Context, script *redis.Script, lists [][]any) ([]*redis.Cmd, error) {
+	answers := make([]*redis.Cmd, len(lists))
+	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, arguments := range lists {
+			run := script.EvalSha
+			if i == 0 {
+				run = script.Eval // brings the script: nobody could answer "unknown script" within a pipeline
+			}
+			answers[i] = run(ctx, p, []string{prefix}, arguments...)
+		}
+		return nil
+	})
+	return answers, err
 }
 
 // clock is what the next fence is not below, since Redis may have lost their counter.
@@ -138,7 +156,7 @@ func (s *Store) Beat(ctx context.Context, p lock.Process, live time.Duration) er
 	return s.client.Set(ctx, prefix+"p:"+p.ID, "1", live).Err()
 }
 
-// Look implements [lock.Store].
+// Look implements [lock.Store]. Each key is looked at by itself, all in one round trip.
 func (s *Store) Look(ctx context.Context, tickets []lock.Ticket) ([]lock.Standing, error) {
 	byKey := map[string][]any{}
 	for _, t := range tickets {
@@ -147,23 +165,25 @@ func (s *Store) Look(ctx context.Context, tickets []lock.Ticket) ([]lock.Standin
 		}
 		byKey[t.Key] = append(byKey[t.Key], t.ID)
 	}
-	var all []lock.Standing
-	for key, arguments := range byKey {
-		answer, err := s.run(ctx, look, arguments...)
+	lists := slices.Collect(maps.Values(byKey))
+	answers, err := s.runAll(ctx, look, lists)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]lock.Standing, 0, len(tickets))
+	for i, answer := range answers {
+		parts, err := list(answer.Val(), 3)
 		if err != nil {
 			return nil, err
 		}
-		parts, err := list(answer, 3)
+		states, err := list(parts[0], len(lists[i])-1)
 		if err != nil {
 			return nil, err
 		}
-		states, err := list(parts[0], len(arguments)-1)
-		if err != nil {
-			return nil, err
-		}
-		for i, state := range states {
+		key, _ := lists[i][0].(string)
+		for j, state := range states {
 			name, _ := state.(string)
-			id, _ := arguments[i+1].(string)
+			id, _ := lists[i][j+1].(string)
 			all = append(all, lock.Standing{
 				Ticket: lock.Ticket{Key: key, ID: id}, State: lock.State(name), Grant: grant(parts[1], parts[2]),
 			})
@@ -183,16 +203,11 @@ func (s *Store) Advance(ctx context.Context, key, process string) (lock.Handoff,
 
 // Touch implements [lock.Store]. Each lease is touched by itself, all in one round trip.
 func (s *Store) Touch(ctx context.Context, touches []lock.Touch) (map[string]time.Duration, error) {
-	if err := touch.Load(ctx, s.client).Err(); err != nil { // within a pipeline nobody can answer "unknown script"
-		return nil, err
+	lists := make([][]any, len(touches))
+	for i, t := range touches {
+		lists[i] = []any{t.Key, t.ID, ms(t.TTL)}
 	}
-	answers := make([]*redis.Cmd, len(touches))
-	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, t := range touches {
-			answers[i] = touch.EvalSha(ctx, p, []string{prefix}, t.Key, t.ID, ms(t.TTL))
-		}
-		return nil
-	})
+	answers, err := s.runAll(ctx, touch, lists)
 	if err != nil {
 		return nil, err
 	}

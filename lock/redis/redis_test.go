@@ -220,6 +220,68 @@ func TestKilledMidHold(t *testing.T) {
 	locktest.Eventually(t, "wakes get through again", l.Listening)
 }
 
+// TestAPauseCostsNoPlaces: heartbeats are late after a pause of the server. Who hands the lock over is alive all the same,
+// and so are those that wait in the same process.
+func TestAPauseCostsNoPlaces(t *testing.T) {
+	t.Parallel()
+	_, client, s := server(t)
+	locktest.KeepsPlaces(t, s, func() bool {
+		alive, err := client.Keys(t.Context(), "{holdfast:lock}:p:*").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(alive) == 0
+	})
+}
+
+// TestManyKeysTakeOneTrip: if a look took a round trip for each key, some thousands of them would take longer than anybody waits for
+// an answer, and everybody would be turned away from a Redis that is well. It need not know the script.
+func TestManyKeysTakeOneTrip(t *testing.T) {
+	t.Parallel()
+	_, client, s := server(t)
+	opened, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = opened.Close() })
+	store := opened.(*redis.Store)
+	var tickets []lock.Ticket
+	var touches []lock.Touch
+	for i := range 100 {
+		of := func(id lock.State) lock.Ticket {
+			return lock.Ticket{Key: fmt.Sprint(i), ID: fmt.Sprint(id, "-", i), Process: "p"}
+		}
+		for _, want := range []lock.State{lock.Held, lock.Queued} {
+			got, err := store.Enter(t.Context(), lock.Entry{Ticket: of(want), Live: time.Minute, TTL: time.Minute, MaxHold: time.Hour, MaxQueue: 1, Wait: true})
+			if err != nil || got.State != want {
+				t.Fatalf("an entry: %+v, %v", got, err)
+			}
+			tickets = append(tickets, of(want))
+		}
+		tickets = append(tickets, of(lock.Gone))
+		touches = append(touches, lock.Touch{Ticket: of(lock.Held), TTL: 2 * time.Minute})
+	}
+	if err := client.ScriptFlush(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	trips := 0
+	store.CountTrips(func() { trips++ })
+	standings, err := store.Look(t.Context(), tickets)
+	if err != nil || len(standings) != len(tickets) || trips != 1 {
+		t.Errorf("a look at %d tickets tells of %d in %d trips, %v", len(tickets), len(standings), trips, err)
+	}
+	for _, st := range standings {
+		if st.ID != fmt.Sprint(st.State, "-", st.Key) || st.State == lock.Held && st.Valid <= 0 {
+			t.Errorf("%s of key %s is %s for %v", st.ID, st.Key, st.State, st.Valid)
+		}
+	}
+	trips = 0
+	valid, err := store.Touch(t.Context(), touches)
+	if err != nil || len(valid) != len(touches) || trips != 1 {
+		t.Errorf("a touch of %d leases is one of %d in %d trips, %v", len(touches), len(valid), trips, err)
+	}
+}
+
 // TestOldCommands holds the scripts to the commands of Redis 3.2.
 func TestOldCommands(t *testing.T) {
 	t.Parallel()
