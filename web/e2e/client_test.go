@@ -2,8 +2,13 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +33,7 @@ func TestClient(t *testing.T) {
 		{"who gets a share of a zap is shown to who gives it", sharedZaps},
 		{"a zap goes straight to its receiver's wallet", zapToWallet},
 		{"where a receiver could not be paid the next attempt is shown", nextAttempt},
+		{"the next attempt is shown to who has left before it", leftAtFailed},
 		{"a next attempt whose answer was lost is shown", lostAttempt},
 		{"credits are bought, and zap with one tap", credits},
 		{"sats are withdrawn", withdrawal},
@@ -298,20 +304,7 @@ func nextAttempt(t *testing.T, w *world) {
 	v.open("/items/" + item)
 	v.press("Zap 10 sats")
 	first := v.invoice()
-	key := v.key()
-	var begun struct {
-		PaidActions struct {
-			Nodes []struct{ Invoice struct{ PaymentHash string } }
-		}
-	}
-	w.ask(t, key, `{ paidActions { nodes { invoice { paymentHash } } } }`, &begun)
-	// The receiver's own invoice has the same hash.
-	if err := w.stack.Network.Node(devnet.Receiver).Cancel(t.Context(), begun.PaidActions.Nodes[0].Invoice.PaymentHash); err != nil {
-		t.Fatal(err)
-	}
-	if payment, err := w.stack.Network.Node(devnet.Payer).Pay(t.Context(), first); err != nil || payment.Settled {
-		t.Fatalf("what the receiver refuses: %+v, %v", payment, err)
-	}
+	w.payRefused(t, v.key(), first)
 	v.await("window.refused && state() === 'RETRYING' && !document.querySelector('dialog [role=alert]')")
 	v.press("Close")
 	v.await("!document.querySelector('dialog[open]')")
@@ -323,6 +316,84 @@ func nextAttempt(t *testing.T, w *world) {
 	}
 	w.pay(t, second)
 	v.await("state() === 'PAID'")
+}
+
+// payRefused pays an invoice of the key's owner, and the receiver's wallet refuses the payment.
+func (w *world) payRefused(t *testing.T, key, bolt11 string) {
+	t.Helper()
+	var begun struct {
+		PaidActions struct {
+			Nodes []struct {
+				Invoice struct{ Bolt11, PaymentHash string }
+			}
+		}
+	}
+	w.ask(t, key, `{ paidActions { nodes { invoice { bolt11 paymentHash } } } }`, &begun)
+	for _, a := range begun.PaidActions.Nodes {
+		if a.Invoice.Bolt11 != bolt11 {
+			continue
+		}
+		// The receiver's own invoice has the same hash.
+		if err := w.stack.Network.Node(devnet.Receiver).Cancel(t.Context(), a.Invoice.PaymentHash); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if payment, err := w.stack.Network.Node(devnet.Payer).Pay(t.Context(), bolt11); err != nil || payment.Settled {
+		t.Fatalf("what the receiver refuses: %+v, %v", payment, err)
+	}
+}
+
+// heldAddress is the receiver's lightning address by way of a server that keeps everybody waiting while held is locked.
+func (w *world) heldAddress(t *testing.T) (address string, held *sync.RWMutex) {
+	t.Helper()
+	name, host, _ := strings.Cut(w.stack.Network.LightningAddress(), "@")
+	held = new(sync.RWMutex)
+	way := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: host})
+	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		held.RLock()
+		defer held.RUnlock()
+		way.ServeHTTP(answer, r)
+	}))
+	t.Cleanup(server.Close)
+	return name + "@" + strings.TrimPrefix(server.URL, "http://"), held
+}
+
+// leftAtFailed leaves a zap whose receiver could not be paid, by closing its dialog and by leaving the page, before the
+// service has begun the next attempt: the receiver's second wallet takes its time. It waits for its payer all the same.
+func leftAtFailed(t *testing.T, w *world) {
+	for i, leave := range []func(*visitor){
+		func(v *visitor) { v.press("Close") },
+		func(v *visitor) { v.open("/territories") },
+	} {
+		refusing := w.signUp(t, fmt.Sprint("refusing", i))
+		second, held := w.heldAddress(t)
+		for _, address := range []string{w.stack.Network.LightningAddress(), second} {
+			w.ask(t, refusing, `mutation { walletSave(settings: { lightningAddress: "`+address+`" }) { id } }`, &struct{}{})
+		}
+		item := w.give(t, refusing, `createPost(title: "Refused, and paid later", paymentMethod: OPTIMISTIC)`)
+		v := w.visitor(t)
+		v.signIn(fmt.Sprint("leaving_early", i))
+		v.open("/items/" + item)
+		v.press("Zap 10 sats")
+		first := v.invoice()
+		held.Lock()
+		release := sync.OnceFunc(held.Unlock)
+		defer release() // also where the test fails: its server waits for its answers
+		w.payRefused(t, v.key(), first)
+		v.await("state() === 'FAILED'")
+		v.sees("The next attempt may follow by itself.")
+		leave(v)
+		v.await("!document.querySelector('dialog[open]')")
+		v.sees("is under way.")
+		release()
+		v.press("Pay 10 sats")
+		second = v.invoice()
+		if second == first {
+			t.Error("the invoice that was refused is shown again")
+		}
+		w.pay(t, second)
+		v.await("state() === 'PAID'")
+	}
 }
 
 func credits(t *testing.T, w *world) {

@@ -7,7 +7,7 @@ import { sats } from './format'
 import { ItemPage } from './item'
 import { NotificationsPage } from './notifications'
 import { PayDialog } from './paydialog'
-import { actionFragment, anonymousActions, over, payable, resume, said, shown, underway, type Action } from './payments'
+import { actionFragment, anonymousActions, goesOn, over, payable, resume, said, shown, underway, type Action } from './payments'
 import { ProfilePage } from './profile'
 import { ReceivingPage } from './receiving'
 import { Link, path, useTitle } from './router'
@@ -89,7 +89,7 @@ function Header() {
 // their way.
 function Waiting() {
   const dialog = shown.use()
-  const waiting = underway.use().filter((p) => p !== dialog && p.action && !over(p.action))
+  const waiting = underway.use().filter((p) => p !== dialog && p.action && !p.over)
   if (waiting.length === 0) return null
   return (
     <aside class="waiting" aria-label="Payments that are not over">
@@ -120,7 +120,7 @@ async function recall() {
   const begun = as ? (await ask<{ paidActions: { nodes: Action[] } }>(query)).paidActions.nodes : await anonymousActions()
   if (key.get() !== as) return // somebody else's page by now
   for (const a of begun) {
-    if (!over(a) && !a.successorId) resume(a, nameOf(a.kind), false)
+    if ((!over(a) || goesOn(a)) && !a.successorId) resume(a, nameOf(a.kind), false)
   }
 }
 

@@ -86,7 +86,7 @@ function Content({ payment }: { payment: Payment }) {
 }
 
 // tellOf says in one sentence who has to act next.
-function tellOf({ action, asking, trouble }: Payment): string {
+function tellOf({ action, asking, trouble, over }: Payment): string {
   if (!action) return asking ? 'Asking…' : trouble?.unclear ? 'It is not known whether this went through. You can ask again without paying twice.' : 'Nothing was done, and nothing was charged.'
   if (action.invoice?.receivedMsat != null && action.state.startsWith('PENDING')) return 'The payment has been seen…'
   switch (action.state) {
@@ -109,7 +109,7 @@ function tellOf({ action, asking, trouble }: Payment): string {
       if (action.receipt) return `Sent: ${sats(action.result!.msat!)}. Routing cost ${sats(action.receipt.feeMsat)}.`
       return `Paid: ${sats(action.costMsat)}.`
     case 'FAILED':
-      return `Not paid and not done. ${action.failure?.message ?? ''}`
+      return `Not paid and not done. ${action.failure?.message ?? ''}${over ? '' : ' The next attempt may follow by itself.'}`
     case 'RETRYING':
       return 'The next attempt is being prepared…'
   }

@@ -13,6 +13,7 @@ export type Action = {
   costMsat: string
   invoice: { bolt11: string | null; amountMsat: string; receivedMsat: string | null; hold: boolean; expiresAt: string } | null
   failure: { code: string; message: string } | null
+  deadline: string | null
   successorId: string | null
   secret: string | null
   result?: { item?: { id: string } | null; sats?: number; msat?: string } | null
@@ -20,7 +21,7 @@ export type Action = {
 }
 
 export const actionFragment = `fragment Action on PaidAction {
-  id kind state paymentMethod costMsat successorId secret
+  id kind state paymentMethod costMsat deadline successorId secret
   invoice { bolt11 amountMsat receivedMsat hold expiresAt } failure { code message }
   ... on ItemCreateAction { result { item { id } } }
   ... on ZapAction { result { item { id } sats } }
@@ -29,6 +30,9 @@ export const actionFragment = `fragment Action on PaidAction {
 
 // over says that nothing more becomes of an action. What follows an attempt that was tried again is an action of its own.
 export const over = (a: Action) => ['PAID', 'FAILED'].includes(a.state)
+// goesOn says that the service may begin the next attempt by itself: it tells of a failed one until it has, or will not.
+// Without a deadline nothing may be tried again.
+export const goesOn = (a: Action) => a.state === 'FAILED' && a.paymentMethod === 'P2P' && a.failure?.code === 'PAYMENT_FAILED' && a.deadline !== null
 export const payable = (a: Action) => ['PENDING', 'PENDING_HELD'].includes(a.state)
 
 // Intent is what somebody wants to do and pay for. The types of its arguments are those of the schema.
@@ -47,9 +51,15 @@ export class Payment {
   trouble: Refusal | null = null // of the last request; null if it had none
   asking = false
   private watched = '' // the id of the action that the service tells of
+  private told = false // the service has told all that there is of it
   private stop: () => void = () => {}
 
   constructor(readonly intent: Intent) {}
+
+  // over says that nothing more becomes of it: neither of this attempt, nor by one that nobody asks for.
+  get over() {
+    return this.action !== null && over(this.action) && (this.told || !goesOn(this.action))
+  }
 
   // begin agrees to the price that the form showed, or to the new price from the last refusal.
   async begin() {
@@ -141,7 +151,7 @@ export class Payment {
     // A failed action is followed until the service ends that: if the receiver could not be paid, the service begins
     // the next attempt by itself.
     if (action.state === 'PAID') this.stop()
-    else if (action.state !== 'FAILED') this.watch(successorId ?? action.id)
+    else if (action.state !== 'FAILED' || goesOn(action)) this.watch(successorId ?? action.id)
     if (first || before?.state !== action.state) touch()
     tell()
   }
@@ -157,10 +167,13 @@ export class Payment {
         this.watched = ''
         // The service could not tell, as while its database is away: it is asked again.
         if (why?.unclear) later = setTimeout(() => this.watch(id), 3000)
+        else this.told = true
+        tell()
       },
     )
     this.stop() // not before: the connection is closed once nothing is followed
     this.watched = id
+    this.told = false
     this.stop = () => {
       this.watched = ''
       clearTimeout(later)
@@ -227,7 +240,7 @@ export function resume(action: Action, what: string, show: boolean) {
 // hide closes the dialog. What is not over, or is being asked for, stays and can be shown again.
 export function hide(payment: Payment) {
   shown.set(null)
-  if (!payment.asking && (!payment.action || over(payment.action))) drop(payment)
+  if (!payment.asking && (!payment.action || payment.over)) drop(payment)
 }
 
 // What one person has begun is not shown to the next one who signs in.
