@@ -34,6 +34,7 @@ func TestClient(t *testing.T) {
 		{"a zap goes straight to its receiver's wallet", zapToWallet},
 		{"where a receiver could not be paid the next attempt is shown", nextAttempt},
 		{"the next attempt is shown to who has left before it", leftAtFailed},
+		{"what a next attempt takes from a balance is told", paidUnasked},
 		{"a next attempt whose answer was lost is shown", lostAttempt},
 		{"credits are bought, and zap with one tap", credits},
 		{"sats are withdrawn", withdrawal},
@@ -394,6 +395,25 @@ func leftAtFailed(t *testing.T, w *world) {
 		w.pay(t, second)
 		v.await("state() === 'PAID'")
 	}
+}
+
+// paidUnasked closes the dialog of a zap, and buys credits. Its receiver could not be paid, so the credits pay for the next
+// attempt: whoever pays is told.
+func paidUnasked(t *testing.T, w *world) {
+	refusing := w.signUp(t, "refusing_twice")
+	w.ask(t, refusing, `mutation { walletSave(settings: { lightningAddress: "`+w.stack.Network.LightningAddress()+`" }) { id } }`, &struct{}{})
+	item := w.give(t, refusing, `createPost(title: "Refused, and paid from credits", paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	v.signIn("provident")
+	v.open("/items/" + item)
+	v.press("Zap 10 sats")
+	first := v.invoice()
+	v.press("Close")
+	v.sees("Zap of 10 sats is not paid yet.")
+	w.give(t, v.key(), `buyCredits(credits: 50)`)
+	w.payRefused(t, v.key(), first)
+	v.sees("Zap of 10 sats: paid from your credits.")
+	v.await("!document.querySelector('aside.waiting')")
 }
 
 func credits(t *testing.T, w *world) {

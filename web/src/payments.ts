@@ -146,6 +146,8 @@ export class Payment {
     if (first) this.intent.begun?.(action)
     if (action.state === 'PAID' && before?.state !== 'PAID') this.intent.paid?.(action)
     if (before?.id !== action.id) this.trouble = null // it was the other attempt's
+    // The next attempt, which nobody asked for, may have been paid from a balance.
+    if (before && before.id !== action.id && action.state === 'PAID' && !action.invoice && shown.get() !== this) tellPaid(this)
     const { successorId, secret } = action
     if (successorId && secret) keepSecret(successorId, secret)
     // A failed action is followed until the service ends that: if the receiver could not be paid, the service begins
@@ -202,6 +204,10 @@ const tell = () => {
   shown.set(shown.get())
 }
 
+// tellPaid says that a balance has paid.
+const tellPaid = ({ intent, action }: Payment) =>
+  said.set({ what: intent.what, text: `: paid from your ${action!.paymentMethod === 'FEE_CREDIT' ? 'credits' : 'sats'}.` })
+
 // The same intent within so many milliseconds of its answer is an accidental double tap.
 const doubleTap = 500
 let latest = { intent: '', until: 0 }
@@ -218,7 +224,7 @@ export async function pay(intent: Intent): Promise<void> {
   latest.until = Date.now() + doubleTap
   if (!underway.get().includes(payment)) return // its payer has signed out
   if (payment.action?.state === 'PAID') {
-    said.set({ what: intent.what, text: `: paid from your ${payment.action.paymentMethod === 'FEE_CREDIT' ? 'credits' : 'sats'}.` })
+    tellPaid(payment)
     drop(payment)
   } else {
     shown.set(payment)
