@@ -177,7 +177,7 @@ func wayOut(t *testing.T, w *world) {
 	v := w.visitor(t)
 	v.signIn("penniless")
 	v.open("/wallet/withdraw")
-	v.fill("Invoice or lightning address", bolt11)
+	v.fill("Invoice, lightning address or LNURL", bolt11)
 	v.press("Withdraw")
 	v.sees("Your sats do not cover this and the most that routing may cost.")
 	v.await("!button('Buy credits')")

@@ -38,6 +38,7 @@ func TestClient(t *testing.T) {
 		{"a next attempt whose answer was lost is shown", lostAttempt},
 		{"credits are bought, and zap with one tap", credits},
 		{"sats are withdrawn", withdrawal},
+		{"how much a withdrawal sends is seen before it is begun", amountToWithdraw},
 		{"a withdrawal that is under way is shown until it is over", withdrawalUnderWay},
 		{"the browser's own wallet pays", browsersWallet},
 		{"while a wallet pays, nothing else is offered to pay with", oneWayAtATime},
@@ -440,8 +441,18 @@ func credits(t *testing.T, w *world) {
 	v.sees("480 credits")
 }
 
+// sentToWithdraw keeps what the page sends to have something withdrawn.
+const sentToWithdraw = `{
+	const ask = window.fetch
+	window.fetch = (to, what) => {
+		if (String(what?.body).includes('withdraw(')) window.sent = JSON.parse(what.body).variables
+		return ask(to, what)
+	}
+}`
+
 func withdrawal(t *testing.T, w *world) {
 	v := w.visitor(t)
+	v.inject(sentToWithdraw)
 	v.signIn("saver")
 	w.receive(t, "saver")
 	bolt11, err := w.stack.Network.Node("receiver").Invoice(t.Context(), 21_000, "withdrawn")
@@ -450,11 +461,38 @@ func withdrawal(t *testing.T, w *world) {
 	}
 	v.open("/wallet/withdraw")
 	v.await("Number.parseFloat([...document.querySelectorAll('.balances dd')][2]?.textContent) > 50")
-	v.fill("Invoice or lightning address", bolt11)
+	v.fill("Invoice, lightning address or LNURL", bolt11)
+	v.sees("The invoice asks for 21 sats.")
 	v.press("Withdraw")
 	v.await("state() === 'PAID'")
+	v.await("window.sent.maxCostSats === 31") // with the most that routing may cost
 	v.press("Done")
 	v.open("/wallet")
 	v.sees("Withdrawal paid")
 	v.await(`[...document.querySelectorAll('.history details')].some((d) => /Routing cost [\d.]+ sats?\. .*[0-9a-f]{64}$/.test(d.textContent))`)
+}
+
+// amountToWithdraw enters all that can be paid: an invoice says how much it asks for, and whoever pays anything else is asked.
+func amountToWithdraw(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.signIn("careful")
+	v.open("/wallet/withdraw")
+	for _, c := range []struct{ to, asks string }{
+		{"lnbc2500u1pvjluez", "250,000 sats"},
+		{"lightning:LNBCRT20M1PVJLUEZ", "2,000,000 sats"},
+		{"lntbs1m1pvjluez", "100,000 sats"},
+		{"lnsb10n1pvjluez", "1 sat"},
+		{"lntb15p1pvjluez", "0.002 sats"},
+		{"lnbc21pvjluez", "200,000,000 sats"},
+	} {
+		v.fill("Invoice, lightning address or LNURL", c.to)
+		v.sees("The invoice asks for " + c.asks + ".")
+		v.await("!field('Sats')")
+	}
+	for _, to := range []string{"name@example.org", "lnurl1dp68gurn8ghj7", "lightning:LNURL1DP68GURN8GHJ7", "lnurlp://example.org/pay", "https://example.org/pay"} {
+		v.fill("Invoice, lightning address or LNURL", to)
+		v.await("field('Sats') && !says('The invoice asks for')")
+	}
+	v.fill("Invoice, lightning address or LNURL", "lnbc1pvjluez") // the node refuses one without an amount
+	v.await("!field('Sats') && !says('The invoice asks for')")
 }

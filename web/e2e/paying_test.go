@@ -117,7 +117,7 @@ func withdrawalUnderWay(t *testing.T, w *world) {
 		}
 		v.open("/wallet/withdraw")
 		v.await("Number.parseFloat([...document.querySelectorAll('.balances dd')][2]?.textContent) > 50")
-		v.fill("Invoice or lightning address", bolt11)
+		v.fill("Invoice, lightning address or LNURL", bolt11)
 		v.press("Withdraw")
 		v.await("state() === 'FORWARDING'")
 		if err := receiver.AwaitHeld(t.Context(), hash); err != nil {
@@ -129,7 +129,7 @@ func withdrawalUnderWay(t *testing.T, w *world) {
 	taken := begin()
 	v.press("Close")
 	v.sees("Withdrawal is under way.")
-	v.await("field('Invoice or lightning address').value === ''")
+	v.await("field('Invoice, lightning address or LNURL').value === ''")
 	v.open("/territories")
 	v.sees("Withdrawal is under way.")
 	v.press("Show")
