@@ -28,6 +28,7 @@ func TestClient(t *testing.T) {
 		{"what is wanted of one's invoices is kept", privacy},
 		{"an anonymous post is paid by its code", anonymousPost},
 		{"a zap is seen by its payer alone until it is paid, then by all", optimisticZap},
+		{"how much one tap zaps is seen, and not left to others", amountPerTap},
 		{"what was not paid is tried again", failedAndRetried},
 		{"a price that has risen is asked about before it is paid", dearer},
 		{"who gets a share of a zap is shown to who gives it", sharedZaps},
@@ -318,6 +319,29 @@ func nextAttempt(t *testing.T, w *world) {
 	}
 	w.pay(t, second)
 	v.await("state() === 'PAID'")
+}
+
+// amountPerTap chooses to zap much with one tap, and signs out, in another window too: whoever comes next zaps the usual
+// amount. How much it is stands at the button.
+func amountPerTap(t *testing.T, w *world) {
+	item := w.give(t, w.signUp(t, "tapped"), `createPost(title: "To be tapped", paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	v.signIn("bighearted")
+	v.fill("Sats per tap", "5000")
+	v.open("/items/" + item)
+	v.await("zapped(" + item + ", 'tap') === 'Zap 5,000'")
+	other := v.window()
+	other.open("/settings")
+	other.press("Sign out")
+	v.await("zapped(" + item + ", 'tap') === 'Zap 10'")
+	other.fill("Name", "frugal")
+	other.press("Sign up")
+	other.sees("You are frugal")
+	other.await("field('Sats per tap').value === '10'")
+	other.open("/items/" + item)
+	other.await("zapped(" + item + ", 'tap') === 'Zap 10'")
+	other.press("Zap 10 sats")
+	other.sees("until you pay 10 sats.")
 }
 
 // payRefused pays an invoice of the key's owner, and the receiver's wallet refuses the payment.
