@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -359,4 +360,67 @@ func nothingLeft(t *testing.T, w *world) {
 	v.press("Sign out")
 	v.sees("With a key")
 	v.await("![localStorage, sessionStorage].some((kept) => JSON.stringify({ ...kept }).includes(" + quoted(key) + "))")
+}
+
+// closedGateway carries out what is zapped, and says that it was not willing to wait for the answer, until the test opens it
+// in this window.
+const closedGateway = `{
+	const ask = window.fetch
+	window.fetch = async (to, what) => {
+		const answer = await ask(to, what)
+		if (!String(what?.body).includes('zap(') || sessionStorage.getItem('open')) return answer
+		return new Response(JSON.stringify({ message: 'timed out' }), { status: 504 })
+	}
+}`
+
+// kinds are those of what was begun with a key, the latest first.
+func (w *world) kinds(t *testing.T, key string) string {
+	t.Helper()
+	var begun struct {
+		PaidActions struct{ Nodes []struct{ Kind string } }
+	}
+	w.ask(t, key, `{ paidActions { nodes { kind } } }`, &begun)
+	return fmt.Sprint(begun.PaidActions.Nodes)
+}
+
+// keyEnded zaps from credits, the answer is lost, and then the key is revoked. That says nothing of the zap, and neither
+// does the page. Signed in with another key, its payer zaps again: it is the same zap.
+func keyEnded(t *testing.T, w *world) {
+	item := w.give(t, w.signUp(t, "awaited"), `createPost(title: "Zapped before the key ended", paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	v.inject(closedGateway)
+	v.signIn("interrupted")
+	key := v.key()
+	w.give(t, key, `buyCredits(credits: 50)`)
+	v.open("/items/" + item)
+	v.press("Zap 10 sats")
+	const open = "It is not known whether this went through."
+	v.sees(open)
+	w.ask(t, key, `mutation { signOut { id } }`, &struct{}{})
+	v.allowed = "401" // the browser tells of it as well
+	v.await("(sessionStorage.setItem('open', 'yes'), true)")
+	v.press("Ask again")
+	v.sees("This key is not known, has expired, or was revoked.")
+	v.sees(open)
+	v.await("!says('nothing was charged')")
+
+	v.press("Sign in")
+	v.press("Sign out")
+	made, err := w.stack.ServiceCommand(t.Context(), "users", "key", "interrupted", "--scopes", "READ,SPEND", "--json").Output()
+	var another struct{ Key string }
+	if err == nil {
+		err = json.Unmarshal(made, &another)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.fill("API key", another.Key)
+	v.clickAt("[...document.querySelectorAll('form button')].at(-1)")
+	v.sees("40 credits")
+	v.open("/items/" + item)
+	v.press("Zap 10 sats")
+	v.sees("Zap of 10 sats: paid from your credits.")
+	if got := w.kinds(t, another.Key); got != "[{ZAP} {BUY_CREDITS}]" {
+		t.Errorf("begun: %s", got)
+	}
 }

@@ -51,6 +51,7 @@ func TestClient(t *testing.T) {
 		{"a first visit is fast, small and still", firstVisit},
 		{"an answer that was lost is asked for again, and nothing is paid twice", lostAnswer},
 		{"what a gateway answers is no answer, and nothing is paid twice", gatewaysAnswer},
+		{"what was asked for is not paid twice by another key of its payer", keyEnded},
 		{"a connection that is gone without a word is made again", silentLine},
 		{"a payment that the service cannot tell of for a moment is followed on", refusedFollowing},
 		{"a payment that waits is shown by whatever asks for it", waitingPayment},

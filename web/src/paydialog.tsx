@@ -77,7 +77,7 @@ function Content({ payment }: { payment: Payment }) {
         {open && <button disabled={asking} onClick={payment.cancel}>Cancel this payment</button>}
         {repeatable && <button class="primary" disabled={asking} onClick={payment.retry}>{dearer ? `Try again for ${dearer}` : 'Try again'}</button>}
         {notBegun && dearer && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Continue for {dearer}</button>}
-        {notBegun && trouble.unclear && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Ask again</button>}
+        {notBegun && payment.unclear && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Ask again</button>}
         {notBegun && trouble.code === 'UNAUTHENTICATED' && <Link to="/settings" class="button">Sign in</Link>}
         {(!open || asking) && <button class={repeatable || notBegun ? '' : 'primary'} autofocus onClick={() => hide(payment)}>{action?.state === 'PAID' ? 'Done' : 'Close'}</button>}
       </footer>
@@ -86,8 +86,8 @@ function Content({ payment }: { payment: Payment }) {
 }
 
 // tellOf says in one sentence who has to act next.
-function tellOf({ action, asking, trouble, over }: Payment): string {
-  if (!action) return asking ? 'Asking…' : trouble?.unclear ? 'It is not known whether this went through. You can ask again without paying twice.' : 'Nothing was done, and nothing was charged.'
+function tellOf({ action, asking, unclear, over }: Payment): string {
+  if (!action) return asking ? 'Asking…' : unclear ? 'It is not known whether this went through. You can ask again without paying twice.' : 'Nothing was done, and nothing was charged.'
   if (action.invoice?.receivedMsat != null && action.state.startsWith('PENDING')) return 'The payment has been seen…'
   switch (action.state) {
     case 'PENDING':

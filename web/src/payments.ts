@@ -1,5 +1,6 @@
 import { ask, follow, key, Refusal } from './api'
 import { touch } from './query'
+import { viewer } from './session'
 import { Store } from './store'
 
 type ActionState =
@@ -49,6 +50,7 @@ type Intent = {
 export class Payment {
   action: Action | null = null
   trouble: Refusal | null = null // of the last request; null if it had none
+  unclear = false // what was asked for may have been done, and no answer has said so
   asking = false
   private watched = '' // the id of the action that the service tells of
   private told = false // the service has told all that there is of it
@@ -71,11 +73,10 @@ export class Payment {
     const values = Object.fromEntries(given.map(([name, [, value]]) => [name, value]))
     // The highest price is not part of what is asked for: the same text at another price is the same request.
     const { maxCostSats: _, ...asked } = values
-    const repeatable = keyFor(JSON.stringify([mutation, asked, key.get()]))
     await this.ask(
       `mutation ($key: String${types}) { action: ${mutation}(idempotencyKey: $key${passed}) { ...Action } } ${actionFragment}`,
-      { ...values, key: repeatable.key },
-      repeatable.forget,
+      values,
+      [mutation, asked],
     )
   }
 
@@ -83,13 +84,12 @@ export class Payment {
   retry = () => {
     const { id, costMsat } = this.action!
     const most = wholeSats(this.trouble?.costMsat ?? costMsat)
-    const repeatable = keyFor(JSON.stringify(['retryPaidAction', id, key.get()]))
     return this.ask(
       `mutation ($id: ID!, $key: String, $most: Sats, $secret: String) {
         action: retryPaidAction(id: $id, idempotencyKey: $key, maxCostSats: $most, secret: $secret) { ...Action }
       } ${actionFragment}`,
-      { id, key: repeatable.key, most, secret: secretOf(id) },
-      repeatable.forget,
+      { id, most, secret: secretOf(id) },
+      ['retryPaidAction', id],
     )
   }
 
@@ -102,8 +102,8 @@ export class Payment {
   }
 
   // What somebody has asked for is neither asked for again nor shown once they have signed out: whoever signs in next
-  // would pay for it.
-  private async ask(query: string, variables: object, known: () => void = () => {}) {
+  // would pay for it. A wish is asked for with its idempotency key.
+  private async ask(query: string, variables: object, wish?: unknown[]) {
     if (this.asking) return // a double tap
     this.asking = true
     this.trouble = null
@@ -111,16 +111,22 @@ export class Payment {
     const as = key.get()
     try {
       for (let tries = 1; key.get() === as; tries++) {
+        let kept: Kept | undefined
         try {
-          const { action } = await ask<{ action: Action }>(query, variables)
-          known()
+          kept = wish && keyFor(JSON.stringify([...wish, await viewer()]))
+          if (key.get() !== as) break
+          this.unclear ||= !!kept?.before
+          const { action } = await ask<{ action: Action }>(query, { ...variables, key: kept?.key })
+          kept?.forget()
+          this.unclear = false
           if (action.secret) keepSecret(action.id, action.secret)
           if (key.get() !== as) return
           this.take(action)
           break
         } catch (error) {
           const refusal = error as Refusal
-          if (!refusal.unclear) known()
+          this.unclear = refusal.unclear || (this.unclear && this.saysNothing(refusal))
+          if (!this.unclear) kept?.forget()
           if (refusal.code !== 'NO_ANSWER' || tries === 3) throw refusal
           await new Promise((done) => setTimeout(done, 500 * tries))
         }
@@ -134,6 +140,12 @@ export class Payment {
     }
     this.asking = false
     tell()
+  }
+
+  // saysNothing tells whether a refusal leaves open what has become of an earlier try: whose key is not good is refused
+  // before anything is looked up, and an address may refuse while the earlier try still waits for it.
+  private saysNothing({ code }: Refusal) {
+    return ['UNAUTHENTICATED', 'FORBIDDEN'].includes(code) || this.intent.mutation === 'withdraw'
   }
 
   // take makes this action, as it is now, the one that the payment is about.
@@ -268,27 +280,17 @@ export function usePendingSats(item: string): number {
 
 const wholeSats = (msat: string) => Math.ceil(Number(msat) / 1000)
 
-// What is asked for ends with the API key of whoever asks.
-const asked = 'holdfast.asked:'
+// Kept is the idempotency key of a wish. before: it is that of an earlier try, whose answer has not come.
+type Kept = { key: string; before: boolean; forget: () => void }
 
-// Who has signed out, here or in another window, leaves no key behind. What was asked for without one stays.
-function forgetOthers(mine: string | null) {
-  const ours = [mine, null].map((of) => `,${JSON.stringify(of)}]`)
-  for (const name of Object.keys(sessionStorage)) {
-    if (name.startsWith(asked) && !ours.some((end) => name.endsWith(end))) sessionStorage.removeItem(name)
-  }
-}
-forgetOthers(key.get()) // a window that was closed meanwhile may have been opened again
-key.listen(forgetOthers)
-
-function keyFor(request: string) {
-  const place = asked + request
-  let key = sessionStorage.getItem(place)
-  if (!key) {
-    key = Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
-    sessionStorage.setItem(place, key)
-  }
-  return { key, forget: () => sessionStorage.removeItem(place) }
+// keyFor names a wish by its user, and not by their API key: that may end before the answer comes, and whoever signs in
+// again asks for the same.
+function keyFor(wish: string): Kept {
+  const place = 'holdfast.asked:' + wish
+  const before = sessionStorage.getItem(place)
+  const key = before ?? Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
+  sessionStorage.setItem(place, key)
+  return { key, before: before !== null, forget: () => sessionStorage.removeItem(place) }
 }
 
 // A secret proves to the service that an anonymous action is one's own.
