@@ -424,3 +424,56 @@ func keyEnded(t *testing.T, w *world) {
 		t.Errorf("begun: %s", got)
 	}
 }
+
+// nextDay zaps from credits, the answer is lost, and nobody asks for it. A day later the same is wanted once more: the
+// answer is what was done then, and the page says so. After that it is done once more.
+func nextDay(t *testing.T, w *world) {
+	item := w.give(t, w.signUp(t, "daily"), `createPost(title: "Zapped every day", paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	v.inject(deafLine)
+	v.inject(closedGateway)
+	v.signIn("forgetful")
+	w.give(t, v.key(), `buyCredits(credits: 50)`)
+	v.open("/items/" + item)
+	v.press("Zap 10 sats")
+	v.sees("It is not known whether this went through.")
+	v.press("Close")
+	v.await("!document.querySelector('dialog[open]')")
+	v.await("(sessionStorage.setItem('open', 'yes'), window.later = 86_400_000)")
+	v.press("Zap 10 sats")
+	v.await("state() === 'PAID'")
+	v.sees("This was begun 1 d ago already, and nothing more was paid now.")
+	if got := w.kinds(t, v.key()); got != "[{ZAP} {BUY_CREDITS}]" {
+		t.Errorf("begun: %s", got)
+	}
+	v.press("Done")
+	v.await("!document.querySelector('dialog[open]') && (window.later += 60_000)") // at once it would be a double tap
+	v.press("Zap 10 sats")
+	v.sees("Zap of 10 sats: paid from your credits.")
+	if got := w.kinds(t, v.key()); got != "[{ZAP} {ZAP} {BUY_CREDITS}]" {
+		t.Errorf("begun: %s", got)
+	}
+}
+
+// failedMeanwhile buys credits, and the answer is lost. When they are wanted once more, long after, what was begun then has
+// failed: they are asked for anew.
+func failedMeanwhile(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.inject(deafLine)
+	v.inject(strings.Replace(closedGateway, "zap(", "buyCredits(", 1))
+	v.signIn("absent")
+	v.open("/wallet/credits")
+	v.fill("Credits", "70")
+	v.press("Buy")
+	v.sees("It is not known whether this went through.")
+	v.open("/wallet")
+	v.press("Pay 70 sats")
+	v.press("Cancel this payment")
+	v.await("state() === 'FAILED'")
+	v.open("/wallet/credits")
+	v.fill("Credits", "70")
+	v.await("(sessionStorage.setItem('open', 'yes'), window.later = 86_400_000)")
+	v.press("Buy")
+	w.pay(t, v.invoice())
+	v.await("state() === 'PAID' && !says('nothing more was paid')")
+}

@@ -52,6 +52,8 @@ func TestClient(t *testing.T) {
 		{"an answer that was lost is asked for again, and nothing is paid twice", lostAnswer},
 		{"what a gateway answers is no answer, and nothing is paid twice", gatewaysAnswer},
 		{"what was asked for is not paid twice by another key of its payer", keyEnded},
+		{"what was done long before it is asked for again is said to be", nextDay},
+		{"what failed long before it is asked for again is asked for anew", failedMeanwhile},
 		{"a connection that is gone without a word is made again", silentLine},
 		{"a payment that the service cannot tell of for a moment is followed on", refusedFollowing},
 		{"a payment that waits is shown by whatever asks for it", waitingPayment},

@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Countdown } from './countdown'
-import { sats } from './format'
+import { ago, sats } from './format'
 import { hide, payable, shown, type Action, type Payment } from './payments'
 import { Link } from './router'
 import { Store } from './store'
@@ -70,7 +70,9 @@ function Content({ payment }: { payment: Payment }) {
         <h2 id="pay-title">{payment.intent.what}</h2>
         <button class="quiet" aria-label="Close" onClick={() => hide(payment)}>✕</button>
       </header>
-      <p class="state" role="status" data-state={action?.state}>{tellOf(payment)}</p>
+      <p class="state" role="status" data-state={action?.state}>
+        {action && payment.earlier && `This was begun ${ago(action.createdAt)} already, and nothing more was paid now. `}{tellOf(payment)}
+      </p>
       {trouble && <p class="bad" role="alert">{trouble.message}</p>}
       {open && action.invoice?.bolt11 && <Invoice key={action.id} action={action} bolt11={action.invoice!.bolt11} />}
       <footer onClick={(event) => event.target instanceof HTMLAnchorElement && hide(payment)}>

@@ -17,12 +17,13 @@ export type Action = {
   deadline: string | null
   successorId: string | null
   secret: string | null
+  createdAt: string
   result?: { item?: { id: string } | null; sats?: number; msat?: string } | null
   receipt?: { preimage: string; feeMsat: string } | null
 }
 
 export const actionFragment = `fragment Action on PaidAction {
-  id kind state paymentMethod costMsat deadline successorId secret
+  id kind state paymentMethod costMsat deadline successorId secret createdAt
   invoice { bolt11 amountMsat receivedMsat hold expiresAt } failure { code message }
   ... on ItemCreateAction { result { item { id } } }
   ... on ZapAction { result { item { id } sats } }
@@ -51,6 +52,7 @@ export class Payment {
   action: Action | null = null
   trouble: Refusal | null = null // of the last request; null if it had none
   unclear = false // what was asked for may have been done, and no answer has said so
+  earlier = false // the answer is what was begun long ago, and not by what was asked for now
   asking = false
   private watched = '' // the id of the action that the service tells of
   private told = false // the service has told all that there is of it
@@ -107,18 +109,23 @@ export class Payment {
     if (this.asking) return // a double tap
     this.asking = true
     this.trouble = null
+    this.earlier = false
     tell()
     const as = key.get()
+    const pressed = Date.now()
     try {
       for (let tries = 1; key.get() === as; tries++) {
         let kept: Kept | undefined
         try {
           kept = wish && keyFor(JSON.stringify([...wish, await viewer()]))
           if (key.get() !== as) break
-          this.unclear ||= !!kept?.before
+          this.unclear ||= !!kept?.since
           const { action } = await ask<{ action: Action }>(query, { ...variables, key: kept?.key })
           kept?.forget()
           this.unclear = false
+          // By both clocks, since the service's may be another. What failed then is asked for anew.
+          this.earlier = !!kept && [kept.since, Date.parse(action.createdAt)].every((at) => at < pressed - long)
+          if (this.earlier && action.state === 'FAILED' && !goesOn(action)) continue
           if (action.secret) keepSecret(action.id, action.secret)
           if (key.get() !== as) return
           this.take(action)
@@ -155,8 +162,8 @@ export class Payment {
     if (first) underway.get().filter((p) => p !== this && p.action?.id === action.id).forEach(drop)
     const before = this.action
     this.action = action
-    if (first) this.intent.begun?.(action)
-    if (action.state === 'PAID' && before?.state !== 'PAID') this.intent.paid?.(action)
+    if (first && !this.earlier) this.intent.begun?.(action)
+    if (action.state === 'PAID' && before?.state !== 'PAID' && !this.earlier) this.intent.paid?.(action)
     if (before?.id !== action.id) this.trouble = null // it was the other attempt's
     // The next attempt, which nobody asked for, may have been paid from a balance.
     if (before && before.id !== action.id && action.state === 'PAID' && !action.invoice && shown.get() !== this) tellPaid(this)
@@ -235,7 +242,7 @@ export async function pay(intent: Intent): Promise<void> {
   await payment.begin()
   latest.until = Date.now() + doubleTap
   if (!underway.get().includes(payment)) return // its payer has signed out
-  if (payment.action?.state === 'PAID') {
+  if (payment.action?.state === 'PAID' && !payment.earlier) {
     tellPaid(payment)
     drop(payment)
   } else {
@@ -280,17 +287,20 @@ export function usePendingSats(item: string): number {
 
 const wholeSats = (msat: string) => Math.ceil(Number(msat) / 1000)
 
-// Kept is the idempotency key of a wish. before: it is that of an earlier try, whose answer has not come.
-type Kept = { key: string; before: boolean; forget: () => void }
+// Kept is the idempotency key of a wish. since: when it was asked for first, if no answer has come; else NaN.
+type Kept = { key: string; since: number; forget: () => void }
+
+// Who asks for the same after so many milliseconds may want it once more. Before that it is another try.
+const long = 300_000
 
 // keyFor names a wish by its user, and not by their API key: that may end before the answer comes, and whoever signs in
 // again asks for the same.
 function keyFor(wish: string): Kept {
   const place = 'holdfast.asked:' + wish
-  const before = sessionStorage.getItem(place)
+  const [before, since] = sessionStorage.getItem(place)?.split(' ') ?? []
   const key = before ?? Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
-  sessionStorage.setItem(place, key)
-  return { key, before: before !== null, forget: () => sessionStorage.removeItem(place) }
+  if (!before) sessionStorage.setItem(place, `${key} ${Date.now()}`)
+  return { key, since: Number(since), forget: () => sessionStorage.removeItem(place) }
 }
 
 // A secret proves to the service that an anonymous action is one's own.
