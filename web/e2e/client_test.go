@@ -42,6 +42,7 @@ func TestClient(t *testing.T) {
 		{"how much a withdrawal sends is seen before it is begun", amountToWithdraw},
 		{"a withdrawal that is under way is shown until it is over", withdrawalUnderWay},
 		{"the browser's own wallet pays", browsersWallet},
+		{"what the browser does not copy is not said to be copied", copying},
 		{"while a wallet pays, nothing else is offered to pay with", oneWayAtATime},
 		{"an invoice that runs out is seen to, and followed by the next", inTime},
 		{"a long thread is read to its end", longThread},

@@ -46,6 +46,25 @@ func browsersWallet(t *testing.T, w *world) {
 	v.await("state() === 'PAID'")
 }
 
+// clipboard is the browser's, which copies as window.copies says.
+const clipboard = `Object.defineProperty(navigator, 'clipboard', { value: {
+	writeText: async (text) => { if (!window.copies) throw new Error('not allowed'); window.copied = text },
+} })`
+
+// copying has the browser refuse to copy an invoice, and then copy it. The text that can be copied by hand is selected.
+func copying(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.inject(clipboard)
+	bolt11 := v.post("Paid by what was copied")
+	v.press("Copy")
+	v.sees("Not copied: the text below is selected")
+	v.await("field('Invoice').selectionEnd - field('Invoice').selectionStart === " + fmt.Sprint(len(bolt11)))
+	v.await("(window.copies = true)")
+	v.press("Not copied")
+	v.sees("Copied")
+	v.await("window.copied === " + quoted(bolt11))
+}
+
 // slowWallet is one whose owner makes up their mind in the test, by window.refuse and window.agree.
 const slowWallet = `window.webln = {
 	enable: async () => {},

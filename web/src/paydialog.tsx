@@ -51,7 +51,7 @@ export function PayDialog() {
   // The browser tells of it later that the dialog was closed: by then it may have been opened again, and stays open.
   const closed = () => payment && !dialog.current!.open && hide(payment)
   return (
-    <dialog ref={dialog} class="pay" aria-labelledby="pay-title" onClose={closed}>
+    <dialog ref={dialog} class="pay" aria-labelledby="pay-title" aria-describedby="pay-state" onClose={closed}>
       {payment && <Content payment={payment} key={payment} />}
     </dialog>
   )
@@ -70,7 +70,7 @@ function Content({ payment }: { payment: Payment }) {
         <h2 id="pay-title">{payment.intent.what}</h2>
         <button class="quiet" aria-label="Close" onClick={() => hide(payment)}>✕</button>
       </header>
-      <p class="state" role="status" data-state={action?.state}>
+      <p id="pay-state" class="state" role="status" data-state={action?.state}>
         {action && payment.earlier && `This was begun ${ago(action.createdAt)} already, and nothing more was paid now. `}{tellOf(payment)}
       </p>
       {trouble && <p class="bad" role="alert">{trouble.message}</p>}
@@ -119,7 +119,7 @@ function tellOf({ action, asking, unclear, over }: Payment): string {
 
 function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
   const { paying, says, unheard } = asked.use()[bolt11] ?? before(bolt11)
-  const [copied, setCopied] = useState(false)
+  const [copied, setCopied] = useState('Copy')
   const field = useRef<HTMLInputElement>(null)
 
   async function payWith(wallet: () => Promise<unknown>) {
@@ -135,9 +135,9 @@ function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
 
   async function copy() {
     field.current!.select()
-    if (navigator.clipboard) await navigator.clipboard.writeText(bolt11).catch(() => {})
-    else document.execCommand('copy') // without TLS there is no other way
-    setCopied(true)
+    // Without TLS there is no clipboard.
+    const done = navigator.clipboard ? await navigator.clipboard.writeText(bolt11).then(() => true, () => false) : document.execCommand('copy')
+    setCopied(done ? 'Copied' : 'Not copied: the text below is selected')
   }
 
   return (
@@ -153,7 +153,7 @@ function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
         )}
         {unheard && <button onClick={() => becomes(bolt11, { paying: false, says: '' })}>It did not, and will not</button>}
         {!paying && <a class="button" href={`lightning:${bolt11}`}>Open a wallet</a>}
-        {!paying && <button onClick={copy}>{copied ? 'Copied' : 'Copy'}</button>}
+        {!paying && <button onClick={copy}>{copied}</button>}
       </div>
       {!paying && <input ref={field} class="bolt11" readonly value={bolt11} aria-label="Invoice, to paste into a wallet" onFocus={(e) => e.currentTarget.select()} />}
       {!paying && says && <p class="bad" role="alert">{says}</p>}
