@@ -91,6 +91,56 @@ func waitingPayment(t *testing.T, w *world) {
 	v.await("state() === 'PAID'")
 }
 
+// busyAtFirst has the service tell of no action when the page asks for it the first time.
+const busyAtFirst = `{
+	const ask = window.fetch, known = new Set()
+	window.fetch = async (to, what) => {
+		const { query, variables } = JSON.parse(what?.body ?? '{}')
+		if (!query?.includes('paidAction(') || known.has(variables.id)) return ask(to, what)
+		known.add(variables.id)
+		return new Response(JSON.stringify({ errors: [{ message: 'Busy.', extensions: { code: 'TRY_AGAIN' } }] }))
+	}
+}`
+
+// waitingLongest begins a post without signing in, and then others, which it gives up. A page that is loaded anew shows the
+// one that still waits, also where another one is not found, and where the service cannot tell of them for a moment. What
+// has ended is forgotten.
+func waitingLongest(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.inject(busyAtFirst)
+	v.open("/territories")
+	secrets := func(ids string) {
+		t.Helper()
+		v.await("Object.keys(sessionStorage).filter((name) => name.startsWith('holdfast.secret:')).map((name) => name.split(':')[1]).sort().join() === " + quoted(ids))
+	}
+	keep := func(id, secret string) {
+		t.Helper()
+		v.await("(sessionStorage.setItem(" + quoted("holdfast.secret:"+id) + ", " + quoted(secret) + "), true)")
+	}
+	var waiting string
+	for i := range 7 {
+		var begun struct{ CreatePost struct{ ID, Secret string } }
+		w.ask(t, "", fmt.Sprintf(`mutation { createPost(title: "Begun by nobody %d") { id secret } }`, i), &begun)
+		id, secret := begun.CreatePost.ID, begun.CreatePost.Secret
+		keep(id, secret)
+		if i == 0 {
+			waiting = id
+			continue
+		}
+		mine := fmt.Sprintf("(id: %q, secret: %q)", id, secret)
+		w.ask(t, "", "mutation { cancelInvoice"+mine+" { id } }", &struct{}{})
+		w.awaits(t, "", mine, "FAILED")
+	}
+	keep("0", "that of nothing")
+	v.open("/territories")
+	v.press("Pay 10 sats")
+	bolt11 := v.invoice()
+	secrets("0," + waiting)
+	w.pay(t, bolt11)
+	v.await("state() === 'PAID'")
+	secrets("0")
+}
+
 // unansweredRetry has the service try a payment again, and not tell whether it did.
 const unansweredRetry = `{
 	const ask = window.fetch

@@ -58,6 +58,7 @@ func TestClient(t *testing.T) {
 		{"a connection that is gone without a word is made again", silentLine},
 		{"a payment that the service cannot tell of for a moment is followed on", refusedFollowing},
 		{"a payment that waits is shown by whatever asks for it", waitingPayment},
+		{"what waits is found by who has not signed in", waitingLongest},
 		{"what is asked for goes on without its dialog", closedWhileAsking},
 		{"a dialog ends where its way out leads elsewhere", wayOut},
 		{"who signs out in one window is signed out in the others", twoWindows},

@@ -171,8 +171,10 @@ export class Payment {
     if (successorId && secret) keepSecret(successorId, secret)
     // A failed action is followed until the service ends that: if the receiver could not be paid, the service begins
     // the next attempt by itself.
-    if (action.state === 'PAID') this.stop()
-    else if (action.state !== 'FAILED' || goesOn(action)) this.watch(successorId ?? action.id)
+    if (action.state === 'PAID') {
+      this.stop()
+      forgetSecret(action.id)
+    } else if (action.state !== 'FAILED' || goesOn(action)) this.watch(successorId ?? action.id)
     if (first || before?.state !== action.state) touch()
     tell()
   }
@@ -306,11 +308,10 @@ function keyFor(wish: string): Kept {
 // A secret proves to the service that an anonymous action is one's own.
 const secrets = 'holdfast.secret:'
 
-// anonymousActions returns the actions that were begun in this window without signing in.
-export function anonymousActions(): Promise<Action[]> {
-  const ids = Object.keys(sessionStorage).filter((name) => name.startsWith(secrets)).map((name) => name.slice(secrets.length))
-  return Promise.all(ids.sort((a, b) => Number(b) - Number(a)).slice(0, 5).map(actionOf))
-}
+// anonymousActions reads the actions that were begun in this window without signing in.
+export const anonymousActions = () =>
+  Object.keys(sessionStorage).filter((name) => name.startsWith(secrets)).map((name) => actionOf(name.slice(secrets.length)))
 
 const secretOf = (id: string) => sessionStorage.getItem(secrets + id)
 const keepSecret = (id: string, secret: string) => sessionStorage.setItem(secrets + id, secret)
+export const forgetSecret = (id: string) => sessionStorage.removeItem(secrets + id)
