@@ -219,6 +219,49 @@ const openedAgain = `(() => {
 	return true
 })()`
 
+// silence has the service not answer the first time that something is bought, until the test says that the page has waited
+// for window.patience milliseconds, and the second time until the test releases it.
+const silence = `{
+	const ask = window.fetch, limits = new WeakMap()
+	let asked = 0
+	AbortSignal.timeout = (patience) => {
+		const limit = new AbortController()
+		limits.set(limit.signal, { patience, over: () => limit.abort() })
+		return limit.signal
+	}
+	window.fetch = async (to, what) => {
+		if (!String(what?.body).includes('buyCredits')) return ask(to, what)
+		if (++asked === 1) return new Promise((_, lost) => {
+			Object.assign(window, limits.get(what.signal))
+			what.signal.addEventListener('abort', () => lost(what.signal.reason))
+		})
+		await new Promise((go) => (window.release = go))
+		return ask(to, what)
+	}
+}`
+
+// silentService buys credits when no answer comes: the page shows that it asks, and does so once more, after the service
+// can no longer answer. Whoever closes the dialog meanwhile finds the payment at the bottom of the page.
+func silentService(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.inject(silence)
+	v.signIn("unanswered")
+	v.open("/wallet/credits")
+	v.fill("Credits", "70")
+	v.press("Buy")
+	v.sees("Asking…")
+	v.await("window.patience === 40_000")
+	v.await("(over(), true)")
+	v.await("window.release")
+	v.sees("Asking…")
+	v.press("Close")
+	v.await("!document.querySelector('dialog[open]')")
+	v.await("(release(), true)")
+	v.press("Pay 70 sats")
+	w.pay(t, v.invoice())
+	v.await("state() === 'PAID'")
+}
+
 // wayOut follows the link that a refused request offers, if there is one that helps: credits would not, since they cannot be withdrawn.
 func wayOut(t *testing.T, w *world) {
 	bolt11, err := w.stack.Network.Node("receiver").Invoice(t.Context(), 21_000, "too much")

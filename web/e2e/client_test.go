@@ -50,6 +50,7 @@ func TestClient(t *testing.T) {
 		{"an answer that takes longer than the next look is shown", slowService},
 		{"what people write turns nothing round beside it", turnedRound},
 		{"a first visit is fast, small and still", firstVisit},
+		{"what has no answer yet is shown, and asked for again", silentService},
 		{"an answer that was lost is asked for again, and nothing is paid twice", lostAnswer},
 		{"what a gateway answers is no answer, and nothing is paid twice", gatewaysAnswer},
 		{"what was asked for is not paid twice by another key of its payer", keyEnded},

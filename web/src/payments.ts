@@ -233,21 +233,32 @@ const tellPaid = ({ intent, action }: Payment) =>
 const doubleTap = 500
 let latest = { intent: '', until: 0 }
 
+// A question that has no answer after so many milliseconds is shown.
+const soon = 1000
+
 // pay carries out an intent. If it is paid from a balance, it is done when this returns; otherwise a dialog shows what
-// to pay.
+// to pay. One that was shown before, and closed, is not shown again, unless nothing else tells what has become of it.
 export async function pay(intent: Intent): Promise<void> {
   const same = JSON.stringify([intent.mutation, intent.args])
   if (latest.intent === same && Date.now() < latest.until) return
   latest = { intent: same, until: Infinity }
   const payment = new Payment(intent)
   underway.set([...underway.get(), payment])
+  let seen = false
+  const slow = setTimeout(() => {
+    if (!underway.get().includes(payment) || shown.get()) return
+    seen = true
+    shown.set(payment)
+  }, soon)
   await payment.begin()
+  clearTimeout(slow)
   latest.until = Date.now() + doubleTap
   if (!underway.get().includes(payment)) return // its payer has signed out
   if (payment.action?.state === 'PAID' && !payment.earlier) {
     tellPaid(payment)
+    if (shown.get() === payment) shown.set(null)
     drop(payment)
-  } else {
+  } else if (!seen || !payment.action || payment.earlier) {
     shown.set(payment)
   }
 }
