@@ -81,6 +81,9 @@ func keyboard(t *testing.T, w *world) {
 	key(kb.Enter)
 	v.invoice()
 	v.await("document.activeElement.closest('dialog[open]')")
+	// A screen reader says what it is for, and what it asks.
+	v.await("top.getAttribute('aria-labelledby') && document.getElementById(top.getAttribute('aria-labelledby')).textContent === 'Zap of 10 sats'")
+	v.await("top.getAttribute('aria-describedby') && document.getElementById(top.getAttribute('aria-describedby')).textContent.startsWith('Pay 10 sats.')")
 	for range 12 {
 		key(kb.Tab)
 	}

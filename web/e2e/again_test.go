@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -90,6 +91,56 @@ func waitingPayment(t *testing.T, w *world) {
 	v.await("state() === 'PAID'")
 }
 
+// busyAtFirst has the service tell of no action when the page asks for it the first time.
+const busyAtFirst = `{
+	const ask = window.fetch, known = new Set()
+	window.fetch = async (to, what) => {
+		const { query, variables } = JSON.parse(what?.body ?? '{}')
+		if (!query?.includes('paidAction(') || known.has(variables.id)) return ask(to, what)
+		known.add(variables.id)
+		return new Response(JSON.stringify({ errors: [{ message: 'Busy.', extensions: { code: 'TRY_AGAIN' } }] }))
+	}
+}`
+
+// waitingLongest begins a post without signing in, and then others, which it gives up. A page that is loaded anew shows the
+// one that still waits, also where another one is not found, and where the service cannot tell of them for a moment. What
+// has ended is forgotten.
+func waitingLongest(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.inject(busyAtFirst)
+	v.open("/territories")
+	secrets := func(ids string) {
+		t.Helper()
+		v.await("Object.keys(sessionStorage).filter((name) => name.startsWith('holdfast.secret:')).map((name) => name.split(':')[1]).sort().join() === " + quoted(ids))
+	}
+	keep := func(id, secret string) {
+		t.Helper()
+		v.await("(sessionStorage.setItem(" + quoted("holdfast.secret:"+id) + ", " + quoted(secret) + "), true)")
+	}
+	var waiting string
+	for i := range 7 {
+		var begun struct{ CreatePost struct{ ID, Secret string } }
+		w.ask(t, "", fmt.Sprintf(`mutation { createPost(title: "Begun by nobody %d") { id secret } }`, i), &begun)
+		id, secret := begun.CreatePost.ID, begun.CreatePost.Secret
+		keep(id, secret)
+		if i == 0 {
+			waiting = id
+			continue
+		}
+		mine := fmt.Sprintf("(id: %q, secret: %q)", id, secret)
+		w.ask(t, "", "mutation { cancelInvoice"+mine+" { id } }", &struct{}{})
+		w.awaits(t, "", mine, "FAILED")
+	}
+	keep("0", "that of nothing")
+	v.open("/territories")
+	v.press("Pay 10 sats")
+	bolt11 := v.invoice()
+	secrets("0," + waiting)
+	w.pay(t, bolt11)
+	v.await("state() === 'PAID'")
+	secrets("0")
+}
+
 // unansweredRetry has the service try a payment again, and not tell whether it did.
 const unansweredRetry = `{
 	const ask = window.fetch
@@ -168,6 +219,49 @@ const openedAgain = `(() => {
 	return true
 })()`
 
+// silence has the service not answer the first time that something is bought, until the test says that the page has waited
+// for window.patience milliseconds, and the second time until the test releases it.
+const silence = `{
+	const ask = window.fetch, limits = new WeakMap()
+	let asked = 0
+	AbortSignal.timeout = (patience) => {
+		const limit = new AbortController()
+		limits.set(limit.signal, { patience, over: () => limit.abort() })
+		return limit.signal
+	}
+	window.fetch = async (to, what) => {
+		if (!String(what?.body).includes('buyCredits')) return ask(to, what)
+		if (++asked === 1) return new Promise((_, lost) => {
+			Object.assign(window, limits.get(what.signal))
+			what.signal.addEventListener('abort', () => lost(what.signal.reason))
+		})
+		await new Promise((go) => (window.release = go))
+		return ask(to, what)
+	}
+}`
+
+// silentService buys credits when no answer comes: the page shows that it asks, and does so once more, after the service
+// can no longer answer. Whoever closes the dialog meanwhile finds the payment at the bottom of the page.
+func silentService(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.inject(silence)
+	v.signIn("unanswered")
+	v.open("/wallet/credits")
+	v.fill("Credits", "70")
+	v.press("Buy")
+	v.sees("Asking…")
+	v.await("window.patience === 40_000")
+	v.await("(over(), true)")
+	v.await("window.release")
+	v.sees("Asking…")
+	v.press("Close")
+	v.await("!document.querySelector('dialog[open]')")
+	v.await("(release(), true)")
+	v.press("Pay 70 sats")
+	w.pay(t, v.invoice())
+	v.await("state() === 'PAID'")
+}
+
 // wayOut follows the link that a refused request offers, if there is one that helps: credits would not, since they cannot be withdrawn.
 func wayOut(t *testing.T, w *world) {
 	bolt11, err := w.stack.Network.Node("receiver").Invoice(t.Context(), 21_000, "too much")
@@ -177,7 +271,7 @@ func wayOut(t *testing.T, w *world) {
 	v := w.visitor(t)
 	v.signIn("penniless")
 	v.open("/wallet/withdraw")
-	v.fill("Invoice or lightning address", bolt11)
+	v.fill("Invoice, lightning address or LNURL", bolt11)
 	v.press("Withdraw")
 	v.sees("Your sats do not cover this and the most that routing may cost.")
 	v.await("!button('Buy credits')")
@@ -359,4 +453,120 @@ func nothingLeft(t *testing.T, w *world) {
 	v.press("Sign out")
 	v.sees("With a key")
 	v.await("![localStorage, sessionStorage].some((kept) => JSON.stringify({ ...kept }).includes(" + quoted(key) + "))")
+}
+
+// closedGateway carries out what is zapped, and says that it was not willing to wait for the answer, until the test opens it
+// in this window.
+const closedGateway = `{
+	const ask = window.fetch
+	window.fetch = async (to, what) => {
+		const answer = await ask(to, what)
+		if (!String(what?.body).includes('zap(') || sessionStorage.getItem('open')) return answer
+		return new Response(JSON.stringify({ message: 'timed out' }), { status: 504 })
+	}
+}`
+
+// kinds are those of what was begun with a key, the latest first.
+func (w *world) kinds(t *testing.T, key string) string {
+	t.Helper()
+	var begun struct {
+		PaidActions struct{ Nodes []struct{ Kind string } }
+	}
+	w.ask(t, key, `{ paidActions { nodes { kind } } }`, &begun)
+	return fmt.Sprint(begun.PaidActions.Nodes)
+}
+
+// keyEnded zaps from credits, the answer is lost, and then the key is revoked. That says nothing of the zap, and neither
+// does the page. Signed in with another key, its payer zaps again: it is the same zap.
+func keyEnded(t *testing.T, w *world) {
+	item := w.give(t, w.signUp(t, "awaited"), `createPost(title: "Zapped before the key ended", paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	v.inject(closedGateway)
+	v.signIn("interrupted")
+	key := v.key()
+	w.give(t, key, `buyCredits(credits: 50)`)
+	v.open("/items/" + item)
+	v.press("Zap 10 sats")
+	const open = "It is not known whether this went through."
+	v.sees(open)
+	w.ask(t, key, `mutation { signOut { id } }`, &struct{}{})
+	v.allowed = "401" // the browser tells of it as well
+	v.await("(sessionStorage.setItem('open', 'yes'), true)")
+	v.press("Ask again")
+	v.sees("This key is not known, has expired, or was revoked.")
+	v.sees(open)
+	v.await("!says('nothing was charged')")
+
+	v.press("Sign in")
+	v.press("Sign out")
+	made, err := w.stack.ServiceCommand(t.Context(), "users", "key", "interrupted", "--scopes", "READ,SPEND", "--json").Output()
+	var another struct{ Key string }
+	if err == nil {
+		err = json.Unmarshal(made, &another)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.fill("API key", another.Key)
+	v.clickAt("[...document.querySelectorAll('form button')].at(-1)")
+	v.sees("40 credits")
+	v.open("/items/" + item)
+	v.press("Zap 10 sats")
+	v.sees("Zap of 10 sats: paid from your credits.")
+	if got := w.kinds(t, another.Key); got != "[{ZAP} {BUY_CREDITS}]" {
+		t.Errorf("begun: %s", got)
+	}
+}
+
+// nextDay zaps from credits, the answer is lost, and nobody asks for it. A day later the same is wanted once more: the
+// answer is what was done then, and the page says so. After that it is done once more.
+func nextDay(t *testing.T, w *world) {
+	item := w.give(t, w.signUp(t, "daily"), `createPost(title: "Zapped every day", paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	v.inject(deafLine)
+	v.inject(closedGateway)
+	v.signIn("forgetful")
+	w.give(t, v.key(), `buyCredits(credits: 50)`)
+	v.open("/items/" + item)
+	v.press("Zap 10 sats")
+	v.sees("It is not known whether this went through.")
+	v.press("Close")
+	v.await("!document.querySelector('dialog[open]')")
+	v.await("(sessionStorage.setItem('open', 'yes'), window.later = 86_400_000)")
+	v.press("Zap 10 sats")
+	v.await("state() === 'PAID'")
+	v.sees("This was begun 1 d ago already, and nothing more was paid now.")
+	if got := w.kinds(t, v.key()); got != "[{ZAP} {BUY_CREDITS}]" {
+		t.Errorf("begun: %s", got)
+	}
+	v.press("Done")
+	v.await("!document.querySelector('dialog[open]') && (window.later += 60_000)") // at once it would be a double tap
+	v.press("Zap 10 sats")
+	v.sees("Zap of 10 sats: paid from your credits.")
+	if got := w.kinds(t, v.key()); got != "[{ZAP} {ZAP} {BUY_CREDITS}]" {
+		t.Errorf("begun: %s", got)
+	}
+}
+
+// failedMeanwhile buys credits, and the answer is lost. When they are wanted once more, long after, what was begun then has
+// failed: they are asked for anew.
+func failedMeanwhile(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.inject(deafLine)
+	v.inject(strings.Replace(closedGateway, "zap(", "buyCredits(", 1))
+	v.signIn("absent")
+	v.open("/wallet/credits")
+	v.fill("Credits", "70")
+	v.press("Buy")
+	v.sees("It is not known whether this went through.")
+	v.open("/wallet")
+	v.press("Pay 70 sats")
+	v.press("Cancel this payment")
+	v.await("state() === 'FAILED'")
+	v.open("/wallet/credits")
+	v.fill("Credits", "70")
+	v.await("(sessionStorage.setItem('open', 'yes'), window.later = 86_400_000)")
+	v.press("Buy")
+	w.pay(t, v.invoice())
+	v.await("state() === 'PAID' && !says('nothing more was paid')")
 }

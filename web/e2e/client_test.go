@@ -2,8 +2,13 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,16 +28,21 @@ func TestClient(t *testing.T) {
 		{"what is wanted of one's invoices is kept", privacy},
 		{"an anonymous post is paid by its code", anonymousPost},
 		{"a zap is seen by its payer alone until it is paid, then by all", optimisticZap},
+		{"how much one tap zaps is seen, and not left to others", amountPerTap},
 		{"what was not paid is tried again", failedAndRetried},
 		{"a price that has risen is asked about before it is paid", dearer},
 		{"who gets a share of a zap is shown to who gives it", sharedZaps},
 		{"a zap goes straight to its receiver's wallet", zapToWallet},
 		{"where a receiver could not be paid the next attempt is shown", nextAttempt},
+		{"the next attempt is shown to who has left before it", leftAtFailed},
+		{"what a next attempt takes from a balance is told", paidUnasked},
 		{"a next attempt whose answer was lost is shown", lostAttempt},
 		{"credits are bought, and zap with one tap", credits},
 		{"sats are withdrawn", withdrawal},
+		{"how much a withdrawal sends is seen before it is begun", amountToWithdraw},
 		{"a withdrawal that is under way is shown until it is over", withdrawalUnderWay},
 		{"the browser's own wallet pays", browsersWallet},
+		{"what the browser does not copy is not said to be copied", copying},
 		{"while a wallet pays, nothing else is offered to pay with", oneWayAtATime},
 		{"an invoice that runs out is seen to, and followed by the next", inTime},
 		{"a long thread is read to its end", longThread},
@@ -40,11 +50,16 @@ func TestClient(t *testing.T) {
 		{"an answer that takes longer than the next look is shown", slowService},
 		{"what people write turns nothing round beside it", turnedRound},
 		{"a first visit is fast, small and still", firstVisit},
+		{"what has no answer yet is shown, and asked for again", silentService},
 		{"an answer that was lost is asked for again, and nothing is paid twice", lostAnswer},
 		{"what a gateway answers is no answer, and nothing is paid twice", gatewaysAnswer},
+		{"what was asked for is not paid twice by another key of its payer", keyEnded},
+		{"what was done long before it is asked for again is said to be", nextDay},
+		{"what failed long before it is asked for again is asked for anew", failedMeanwhile},
 		{"a connection that is gone without a word is made again", silentLine},
 		{"a payment that the service cannot tell of for a moment is followed on", refusedFollowing},
 		{"a payment that waits is shown by whatever asks for it", waitingPayment},
+		{"what waits is found by who has not signed in", waitingLongest},
 		{"what is asked for goes on without its dialog", closedWhileAsking},
 		{"a dialog ends where its way out leads elsewhere", wayOut},
 		{"who signs out in one window is signed out in the others", twoWindows},
@@ -298,20 +313,7 @@ func nextAttempt(t *testing.T, w *world) {
 	v.open("/items/" + item)
 	v.press("Zap 10 sats")
 	first := v.invoice()
-	key := v.key()
-	var begun struct {
-		PaidActions struct {
-			Nodes []struct{ Invoice struct{ PaymentHash string } }
-		}
-	}
-	w.ask(t, key, `{ paidActions { nodes { invoice { paymentHash } } } }`, &begun)
-	// The receiver's own invoice has the same hash.
-	if err := w.stack.Network.Node(devnet.Receiver).Cancel(t.Context(), begun.PaidActions.Nodes[0].Invoice.PaymentHash); err != nil {
-		t.Fatal(err)
-	}
-	if payment, err := w.stack.Network.Node(devnet.Payer).Pay(t.Context(), first); err != nil || payment.Settled {
-		t.Fatalf("what the receiver refuses: %+v, %v", payment, err)
-	}
+	w.payRefused(t, v.key(), first)
 	v.await("window.refused && state() === 'RETRYING' && !document.querySelector('dialog [role=alert]')")
 	v.press("Close")
 	v.await("!document.querySelector('dialog[open]')")
@@ -323,6 +325,126 @@ func nextAttempt(t *testing.T, w *world) {
 	}
 	w.pay(t, second)
 	v.await("state() === 'PAID'")
+}
+
+// amountPerTap chooses to zap much with one tap, and signs out, in another window too: whoever comes next zaps the usual
+// amount. How much it is stands at the button.
+func amountPerTap(t *testing.T, w *world) {
+	item := w.give(t, w.signUp(t, "tapped"), `createPost(title: "To be tapped", paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	v.signIn("bighearted")
+	v.fill("Sats per tap", "5000")
+	v.open("/items/" + item)
+	v.await("zapped(" + item + ", 'tap') === 'Zap 5,000'")
+	other := v.window()
+	other.open("/settings")
+	other.press("Sign out")
+	v.await("zapped(" + item + ", 'tap') === 'Zap 10'")
+	other.fill("Name", "frugal")
+	other.press("Sign up")
+	other.sees("You are frugal")
+	other.await("field('Sats per tap').value === '10'")
+	other.open("/items/" + item)
+	other.await("zapped(" + item + ", 'tap') === 'Zap 10'")
+	other.press("Zap 10 sats")
+	other.sees("until you pay 10 sats.")
+}
+
+// payRefused pays an invoice of the key's owner, and the receiver's wallet refuses the payment.
+func (w *world) payRefused(t *testing.T, key, bolt11 string) {
+	t.Helper()
+	var begun struct {
+		PaidActions struct {
+			Nodes []struct {
+				Invoice struct{ Bolt11, PaymentHash string }
+			}
+		}
+	}
+	w.ask(t, key, `{ paidActions { nodes { invoice { bolt11 paymentHash } } } }`, &begun)
+	for _, a := range begun.PaidActions.Nodes {
+		if a.Invoice.Bolt11 != bolt11 {
+			continue
+		}
+		// The receiver's own invoice has the same hash.
+		if err := w.stack.Network.Node(devnet.Receiver).Cancel(t.Context(), a.Invoice.PaymentHash); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if payment, err := w.stack.Network.Node(devnet.Payer).Pay(t.Context(), bolt11); err != nil || payment.Settled {
+		t.Fatalf("what the receiver refuses: %+v, %v", payment, err)
+	}
+}
+
+// heldAddress is the receiver's lightning address by way of a server that keeps everybody waiting while held is locked.
+func (w *world) heldAddress(t *testing.T) (address string, held *sync.RWMutex) {
+	t.Helper()
+	name, host, _ := strings.Cut(w.stack.Network.LightningAddress(), "@")
+	held = new(sync.RWMutex)
+	way := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: host})
+	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		held.RLock()
+		defer held.RUnlock()
+		way.ServeHTTP(answer, r)
+	}))
+	t.Cleanup(server.Close)
+	return name + "@" + strings.TrimPrefix(server.URL, "http://"), held
+}
+
+// leftAtFailed leaves a zap whose receiver could not be paid, by closing its dialog and by leaving the page, before the
+// service has begun the next attempt: the receiver's second wallet takes its time. It waits for its payer all the same.
+func leftAtFailed(t *testing.T, w *world) {
+	for i, leave := range []func(*visitor){
+		func(v *visitor) { v.press("Close") },
+		func(v *visitor) { v.open("/territories") },
+	} {
+		refusing := w.signUp(t, fmt.Sprint("refusing", i))
+		second, held := w.heldAddress(t)
+		for _, address := range []string{w.stack.Network.LightningAddress(), second} {
+			w.ask(t, refusing, `mutation { walletSave(settings: { lightningAddress: "`+address+`" }) { id } }`, &struct{}{})
+		}
+		item := w.give(t, refusing, `createPost(title: "Refused, and paid later", paymentMethod: OPTIMISTIC)`)
+		v := w.visitor(t)
+		v.signIn(fmt.Sprint("leaving_early", i))
+		v.open("/items/" + item)
+		v.press("Zap 10 sats")
+		first := v.invoice()
+		held.Lock()
+		release := sync.OnceFunc(held.Unlock)
+		defer release() // also where the test fails: its server waits for its answers
+		w.payRefused(t, v.key(), first)
+		v.await("state() === 'FAILED'")
+		v.sees("The next attempt may follow by itself.")
+		leave(v)
+		v.await("!document.querySelector('dialog[open]')")
+		v.sees("is under way.")
+		release()
+		v.press("Pay 10 sats")
+		second = v.invoice()
+		if second == first {
+			t.Error("the invoice that was refused is shown again")
+		}
+		w.pay(t, second)
+		v.await("state() === 'PAID'")
+	}
+}
+
+// paidUnasked closes the dialog of a zap, and buys credits. Its receiver could not be paid, so the credits pay for the next
+// attempt: whoever pays is told.
+func paidUnasked(t *testing.T, w *world) {
+	refusing := w.signUp(t, "refusing_twice")
+	w.ask(t, refusing, `mutation { walletSave(settings: { lightningAddress: "`+w.stack.Network.LightningAddress()+`" }) { id } }`, &struct{}{})
+	item := w.give(t, refusing, `createPost(title: "Refused, and paid from credits", paymentMethod: OPTIMISTIC)`)
+	v := w.visitor(t)
+	v.signIn("provident")
+	v.open("/items/" + item)
+	v.press("Zap 10 sats")
+	first := v.invoice()
+	v.press("Close")
+	v.sees("Zap of 10 sats is not paid yet.")
+	w.give(t, v.key(), `buyCredits(credits: 50)`)
+	w.payRefused(t, v.key(), first)
+	v.sees("Zap of 10 sats: paid from your credits.")
+	v.await("!document.querySelector('aside.waiting')")
 }
 
 func credits(t *testing.T, w *world) {
@@ -349,8 +471,18 @@ func credits(t *testing.T, w *world) {
 	v.sees("480 credits")
 }
 
+// sentToWithdraw keeps what the page sends to have something withdrawn.
+const sentToWithdraw = `{
+	const ask = window.fetch
+	window.fetch = (to, what) => {
+		if (String(what?.body).includes('withdraw(')) window.sent = JSON.parse(what.body).variables
+		return ask(to, what)
+	}
+}`
+
 func withdrawal(t *testing.T, w *world) {
 	v := w.visitor(t)
+	v.inject(sentToWithdraw)
 	v.signIn("saver")
 	w.receive(t, "saver")
 	bolt11, err := w.stack.Network.Node("receiver").Invoice(t.Context(), 21_000, "withdrawn")
@@ -359,11 +491,38 @@ func withdrawal(t *testing.T, w *world) {
 	}
 	v.open("/wallet/withdraw")
 	v.await("Number.parseFloat([...document.querySelectorAll('.balances dd')][2]?.textContent) > 50")
-	v.fill("Invoice or lightning address", bolt11)
+	v.fill("Invoice, lightning address or LNURL", bolt11)
+	v.sees("The invoice asks for 21 sats.")
 	v.press("Withdraw")
 	v.await("state() === 'PAID'")
+	v.await("window.sent.maxCostSats === 31") // with the most that routing may cost
 	v.press("Done")
 	v.open("/wallet")
 	v.sees("Withdrawal paid")
 	v.await(`[...document.querySelectorAll('.history details')].some((d) => /Routing cost [\d.]+ sats?\. .*[0-9a-f]{64}$/.test(d.textContent))`)
+}
+
+// amountToWithdraw enters all that can be paid: an invoice says how much it asks for, and whoever pays anything else is asked.
+func amountToWithdraw(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.signIn("careful")
+	v.open("/wallet/withdraw")
+	for _, c := range []struct{ to, asks string }{
+		{"lnbc2500u1pvjluez", "250,000 sats"},
+		{"lightning:LNBCRT20M1PVJLUEZ", "2,000,000 sats"},
+		{"lntbs1m1pvjluez", "100,000 sats"},
+		{"lnsb10n1pvjluez", "1 sat"},
+		{"lntb15p1pvjluez", "0.002 sats"},
+		{"lnbc21pvjluez", "200,000,000 sats"},
+	} {
+		v.fill("Invoice, lightning address or LNURL", c.to)
+		v.sees("The invoice asks for " + c.asks + ".")
+		v.await("!field('Sats')")
+	}
+	for _, to := range []string{"name@example.org", "lnurl1dp68gurn8ghj7", "lightning:LNURL1DP68GURN8GHJ7", "lnurlp://example.org/pay", "https://example.org/pay"} {
+		v.fill("Invoice, lightning address or LNURL", to)
+		v.await("field('Sats') && !says('The invoice asks for')")
+	}
+	v.fill("Invoice, lightning address or LNURL", "lnbc1pvjluez") // the node refuses one without an amount
+	v.await("!field('Sats') && !says('The invoice asks for')")
 }

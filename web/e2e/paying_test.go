@@ -46,6 +46,25 @@ func browsersWallet(t *testing.T, w *world) {
 	v.await("state() === 'PAID'")
 }
 
+// clipboard is the browser's, which copies as window.copies says.
+const clipboard = `Object.defineProperty(navigator, 'clipboard', { value: {
+	writeText: async (text) => { if (!window.copies) throw new Error('not allowed'); window.copied = text },
+} })`
+
+// copying has the browser refuse to copy an invoice, and then copy it. The text that can be copied by hand is selected.
+func copying(t *testing.T, w *world) {
+	v := w.visitor(t)
+	v.inject(clipboard)
+	bolt11 := v.post("Paid by what was copied")
+	v.press("Copy")
+	v.sees("Not copied: the text below is selected")
+	v.await("field('Invoice').selectionEnd - field('Invoice').selectionStart === " + fmt.Sprint(len(bolt11)))
+	v.await("(window.copies = true)")
+	v.press("Not copied")
+	v.sees("Copied")
+	v.await("window.copied === " + quoted(bolt11))
+}
+
 // slowWallet is one whose owner makes up their mind in the test, by window.refuse and window.agree.
 const slowWallet = `window.webln = {
 	enable: async () => {},
@@ -117,7 +136,7 @@ func withdrawalUnderWay(t *testing.T, w *world) {
 		}
 		v.open("/wallet/withdraw")
 		v.await("Number.parseFloat([...document.querySelectorAll('.balances dd')][2]?.textContent) > 50")
-		v.fill("Invoice or lightning address", bolt11)
+		v.fill("Invoice, lightning address or LNURL", bolt11)
 		v.press("Withdraw")
 		v.await("state() === 'FORWARDING'")
 		if err := receiver.AwaitHeld(t.Context(), hash); err != nil {
@@ -129,7 +148,7 @@ func withdrawalUnderWay(t *testing.T, w *world) {
 	taken := begin()
 	v.press("Close")
 	v.sees("Withdrawal is under way.")
-	v.await("field('Invoice or lightning address').value === ''")
+	v.await("field('Invoice, lightning address or LNURL').value === ''")
 	v.open("/territories")
 	v.sees("Withdrawal is under way.")
 	v.press("Show")
@@ -172,11 +191,7 @@ func gatewaysAnswer(t *testing.T, w *world) {
 	v.open("/items/" + item)
 	v.press("Zap 10 sats")
 	v.sees("Zap of 10 sats: paid from your credits.")
-	var begun struct {
-		PaidActions struct{ Nodes []struct{ Kind string } }
-	}
-	w.ask(t, v.key(), `{ paidActions { nodes { kind } } }`, &begun)
-	if got := fmt.Sprint(begun.PaidActions.Nodes); got != "[{ZAP} {BUY_CREDITS}]" {
+	if got := w.kinds(t, v.key()); got != "[{ZAP} {BUY_CREDITS}]" {
 		t.Errorf("begun: %s", got)
 	}
 }

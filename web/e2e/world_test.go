@@ -156,6 +156,17 @@ func (w *world) receive(t *testing.T, name string) {
 	w.give(t, "", `receive(user: "`+user.User.ID+`", msat: "100000")`)
 }
 
+// awaits returns once an action has ended, and fails the test if it has not ended so.
+func (w *world) awaits(t *testing.T, key, mine, state string) {
+	t.Helper()
+	changes := w.send(t, key, "subscription { paidActionUpdated"+mine+" { state } }", http.Header{"Accept": {"text/event-stream"}})
+	defer changes.Body.Close()
+	seen, err := io.ReadAll(changes.Body) // it ends with the action
+	if err != nil || !bytes.Contains(seen, []byte(`"`+state+`"`)) {
+		t.Fatalf("%s: %s, %v", mine, seen, err)
+	}
+}
+
 // give asks for something that the payer's node pays, and returns once it counts: with the item, if one was made.
 func (w *world) give(t *testing.T, key, mutation string) (item string) {
 	t.Helper()
@@ -168,12 +179,7 @@ func (w *world) give(t *testing.T, key, mutation string) (item string) {
 	w.ask(t, key, "mutation { action: "+mutation+" { id secret invoice { bolt11 } } }", &asked)
 	w.pay(t, asked.Action.Invoice.Bolt11)
 	mine := fmt.Sprintf("(id: %q, secret: %q)", asked.Action.ID, asked.Action.Secret)
-	changes := w.send(t, key, "subscription { paidActionUpdated"+mine+" { state } }", http.Header{"Accept": {"text/event-stream"}})
-	defer changes.Body.Close()
-	seen, err := io.ReadAll(changes.Body) // it ends with the action
-	if err != nil || !bytes.Contains(seen, []byte(`"PAID"`)) {
-		t.Fatalf("%s: %s, %v", mutation, seen, err)
-	}
+	w.awaits(t, key, mine, "PAID")
 	var ended struct {
 		Action struct {
 			Result struct{ Item struct{ ID string } }

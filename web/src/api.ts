@@ -61,12 +61,15 @@ function refusalOf(errors: Answer['errors']): Refusal | null {
   return first ? new Refusal(first.extensions?.code ?? 'NO_ANSWER', first.message, first.extensions?.costMsat) : null
 }
 
+// patience is after how many milliseconds no answer comes any more: the service answers within 30 seconds.
+const patience = 40_000
+
 export async function ask<T>(query: string, variables: object = {}, as = key.get()): Promise<T> {
   const headers: Record<string, string> = { 'Content-Type': 'application/json' }
   if (as) headers.Authorization = `Bearer ${as}`
   let answer: Answer
   try {
-    const response = await fetch('/graphql', { method: 'POST', headers, body: JSON.stringify({ query, variables }) })
+    const response = await fetch('/graphql', { method: 'POST', headers, body: JSON.stringify({ query, variables }), signal: AbortSignal.timeout(patience) })
     answer = await response.json()
     // A key made by a wallet has expired: its owner signs in again. A key that somebody keeps themselves is left to
     // them.

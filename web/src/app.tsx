@@ -7,7 +7,7 @@ import { sats } from './format'
 import { ItemPage } from './item'
 import { NotificationsPage } from './notifications'
 import { PayDialog } from './paydialog'
-import { actionFragment, anonymousActions, over, payable, resume, said, shown, underway, type Action } from './payments'
+import { actionFragment, anonymousActions, forgetSecret, goesOn, over, payable, resume, said, shown, underway, type Action } from './payments'
 import { ProfilePage } from './profile'
 import { ReceivingPage } from './receiving'
 import { Link, path, useTitle } from './router'
@@ -89,7 +89,7 @@ function Header() {
 // their way.
 function Waiting() {
   const dialog = shown.use()
-  const waiting = underway.use().filter((p) => p !== dialog && p.action && !over(p.action))
+  const waiting = underway.use().filter((p) => p !== dialog && p.action && !p.over)
   if (waiting.length === 0) return null
   return (
     <aside class="waiting" aria-label="Payments that are not over">
@@ -113,15 +113,22 @@ function Toast() {
   return <div class="toast" role="status">{message !== gone && <span key={message}><bdi>{message.what}</bdi>{message.text}</span>}</div>
 }
 
-// recall finds what was begun before this page was opened and is not over. Of several attempts the last counts.
+const recent = () => ask<{ paidActions: { nodes: Action[] } }>(`{ paidActions(first: 20) { nodes { ...Action } } } ${actionFragment}`)
+
+// recall finds what was begun before this page was opened and is not over. Of several attempts the last counts, which
+// only the one before it may tell of. What has ended needs no secret any more, unless somebody looks at it. What cannot
+// be told for a moment is asked for again.
 async function recall() {
-  const query = `{ paidActions(first: 20) { nodes { ...Action } } } ${actionFragment}`
   const as = key.get()
-  const begun = as ? (await ask<{ paidActions: { nodes: Action[] } }>(query)).paidActions.nodes : await anonymousActions()
+  const answers = await Promise.allSettled(as ? [recent().then((a) => a.paidActions.nodes)] : anonymousActions())
   if (key.get() !== as) return // somebody else's page by now
+  const begun = answers.flatMap((a) => (a.status === 'fulfilled' ? a.value : []))
   for (const a of begun) {
-    if (!over(a) && !a.successorId) resume(a, nameOf(a.kind), false)
+    const last = !begun.some((b) => b.id === a.successorId)
+    if (last && (!over(a) || goesOn(a))) resume(a, nameOf(a.kind), false)
+    else if (!underway.get().some((p) => p.action?.id === a.id)) forgetSecret(a.id)
   }
+  if (answers.some((a) => a.status === 'rejected' && a.reason.unclear)) setTimeout(() => key.get() === as && recall(), 3000)
 }
 
 function App() {
@@ -140,5 +147,5 @@ function App() {
 
 render(<App />, document.getElementById('app')!)
 void refresh()
-recall().catch(() => {}) // they are also in the history
-key.listen(() => recall().catch(() => {}))
+void recall()
+key.listen(() => void recall())

@@ -7,7 +7,7 @@ import { useQuery } from './query'
 import { Link, useTitle } from './router'
 import { Away, Text } from './text'
 import { CommentForm } from './write'
-import { Zap, zap, zapSats } from './zap'
+import { perTap, Zap, zap } from './zap'
 
 type Node = { item: Comment | null; depth: number; more: boolean }
 type Branch = Node & { below: Branch[] }
@@ -116,7 +116,7 @@ function Forwards({ of }: { of: Forward[] }) {
 }
 
 function MoreZap({ item }: { item: Item }) {
-  const [amount, setAmount] = useState(zapSats())
+  const [amount, setAmount] = useState(perTap.get())
   const by = (mutation: string, what: string) => () =>
     void pay({ what: `${what} of ${count(amount, 'sat')}`, mutation, args: { item: ['ID!', item.id], sats: ['Sats!', amount] } })
   return (

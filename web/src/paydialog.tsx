@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Countdown } from './countdown'
-import { sats } from './format'
+import { ago, sats } from './format'
 import { hide, payable, shown, type Action, type Payment } from './payments'
 import { Link } from './router'
 import { Store } from './store'
@@ -51,7 +51,7 @@ export function PayDialog() {
   // The browser tells of it later that the dialog was closed: by then it may have been opened again, and stays open.
   const closed = () => payment && !dialog.current!.open && hide(payment)
   return (
-    <dialog ref={dialog} class="pay" aria-labelledby="pay-title" onClose={closed}>
+    <dialog ref={dialog} class="pay" aria-labelledby="pay-title" aria-describedby="pay-state" onClose={closed}>
       {payment && <Content payment={payment} key={payment} />}
     </dialog>
   )
@@ -70,14 +70,16 @@ function Content({ payment }: { payment: Payment }) {
         <h2 id="pay-title">{payment.intent.what}</h2>
         <button class="quiet" aria-label="Close" onClick={() => hide(payment)}>✕</button>
       </header>
-      <p class="state" role="status" data-state={action?.state}>{tellOf(payment)}</p>
+      <p id="pay-state" class="state" role="status" data-state={action?.state}>
+        {action && payment.earlier && `This was begun ${ago(action.createdAt)} already, and nothing more was paid now. `}{tellOf(payment)}
+      </p>
       {trouble && <p class="bad" role="alert">{trouble.message}</p>}
       {open && action.invoice?.bolt11 && <Invoice key={action.id} action={action} bolt11={action.invoice!.bolt11} />}
       <footer onClick={(event) => event.target instanceof HTMLAnchorElement && hide(payment)}>
         {open && <button disabled={asking} onClick={payment.cancel}>Cancel this payment</button>}
         {repeatable && <button class="primary" disabled={asking} onClick={payment.retry}>{dearer ? `Try again for ${dearer}` : 'Try again'}</button>}
         {notBegun && dearer && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Continue for {dearer}</button>}
-        {notBegun && trouble.unclear && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Ask again</button>}
+        {notBegun && payment.unclear && <button class="primary" disabled={asking} onClick={() => void payment.begin()}>Ask again</button>}
         {notBegun && trouble.code === 'UNAUTHENTICATED' && <Link to="/settings" class="button">Sign in</Link>}
         {(!open || asking) && <button class={repeatable || notBegun ? '' : 'primary'} autofocus onClick={() => hide(payment)}>{action?.state === 'PAID' ? 'Done' : 'Close'}</button>}
       </footer>
@@ -86,8 +88,8 @@ function Content({ payment }: { payment: Payment }) {
 }
 
 // tellOf says in one sentence who has to act next.
-function tellOf({ action, asking, trouble }: Payment): string {
-  if (!action) return asking ? 'Asking…' : trouble?.unclear ? 'It is not known whether this went through. You can ask again without paying twice.' : 'Nothing was done, and nothing was charged.'
+function tellOf({ action, asking, unclear, over }: Payment): string {
+  if (!action) return asking ? 'Asking…' : unclear ? 'It is not known whether this went through. You can ask again without paying twice.' : 'Nothing was done, and nothing was charged.'
   if (action.invoice?.receivedMsat != null && action.state.startsWith('PENDING')) return 'The payment has been seen…'
   switch (action.state) {
     case 'PENDING':
@@ -109,7 +111,7 @@ function tellOf({ action, asking, trouble }: Payment): string {
       if (action.receipt) return `Sent: ${sats(action.result!.msat!)}. Routing cost ${sats(action.receipt.feeMsat)}.`
       return `Paid: ${sats(action.costMsat)}.`
     case 'FAILED':
-      return `Not paid and not done. ${action.failure?.message ?? ''}`
+      return `Not paid and not done. ${action.failure?.message ?? ''}${over ? '' : ' The next attempt may follow by itself.'}`
     case 'RETRYING':
       return 'The next attempt is being prepared…'
   }
@@ -117,7 +119,7 @@ function tellOf({ action, asking, trouble }: Payment): string {
 
 function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
   const { paying, says, unheard } = asked.use()[bolt11] ?? before(bolt11)
-  const [copied, setCopied] = useState(false)
+  const [copied, setCopied] = useState('Copy')
   const field = useRef<HTMLInputElement>(null)
 
   async function payWith(wallet: () => Promise<unknown>) {
@@ -133,9 +135,9 @@ function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
 
   async function copy() {
     field.current!.select()
-    if (navigator.clipboard) await navigator.clipboard.writeText(bolt11).catch(() => {})
-    else document.execCommand('copy') // without TLS there is no other way
-    setCopied(true)
+    // Without TLS there is no clipboard.
+    const done = navigator.clipboard ? await navigator.clipboard.writeText(bolt11).then(() => true, () => false) : document.execCommand('copy')
+    setCopied(done ? 'Copied' : 'Not copied: the text below is selected')
   }
 
   return (
@@ -151,7 +153,7 @@ function Invoice({ action, bolt11 }: { action: Action; bolt11: string }) {
         )}
         {unheard && <button onClick={() => becomes(bolt11, { paying: false, says: '' })}>It did not, and will not</button>}
         {!paying && <a class="button" href={`lightning:${bolt11}`}>Open a wallet</a>}
-        {!paying && <button onClick={copy}>{copied ? 'Copied' : 'Copy'}</button>}
+        {!paying && <button onClick={copy}>{copied}</button>}
       </div>
       {!paying && <input ref={field} class="bolt11" readonly value={bolt11} aria-label="Invoice, to paste into a wallet" onFocus={(e) => e.currentTarget.select()} />}
       {!paying && says && <p class="bad" role="alert">{says}</p>}

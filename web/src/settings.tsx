@@ -5,7 +5,7 @@ import { Privacy } from './privacy'
 import { go, Link, useTitle } from './router'
 import { me } from './session'
 import { WalletSignIn, withWallet } from './walletsignin'
-import { setZapSats, zapSats } from './zap'
+import { perTap, setPerTap } from './zap'
 
 // SignInFirst shows its children to those who have signed in, and the way to sign in to all others.
 export function SignInFirst({ children }: { children: ComponentChildren }) {
@@ -23,7 +23,7 @@ export function SettingsPage() {
     <>
       <h1>{signedIn ? 'Settings' : 'Sign in'}</h1>
       {signedIn ? <Account apiKey={signedIn} /> : ways.map((Way) => <Way />)}
-      <Zapping />
+      <Zapping key={signedIn} />
       {signedIn && <Privacy key={signedIn} />}
     </>
   )
@@ -92,10 +92,10 @@ function Account({ apiKey }: { apiKey: string }) {
 }
 
 function Zapping() {
-  const [amount, setAmount] = useState(zapSats())
+  const [amount, setAmount] = useState(perTap.get())
   const change = (sats: number) => {
     setAmount(sats)
-    if (sats > 0) setZapSats(sats)
+    if (sats > 0) setPerTap(sats)
   }
   return (
     <section class="stack" aria-labelledby="zapping">

@@ -104,15 +104,31 @@ export function CreditsPage() {
   )
 }
 
+// amountOf is how many msat an invoice asks for, by the part of it that people can read; null: it does not say. Only a node
+// decides what can be paid.
+function amountOf(to: string): number | null {
+  const [, digits, unit] = /^(?:lightning:)?ln(?:bc|tb|bcrt|tbs|sb)(\d+)([munp]?)1/.exec(to) ?? []
+  return digits ? (Number(digits) * { '': 1e12, m: 1e9, u: 1e6, n: 1e3, p: 1 }[unit]!) / 10 : null
+}
+
+// isAddress says whether it is left to the payer how much is sent, as to a lightning address or an LNURL. The service
+// takes the same for one (relay/terms.go).
+const isAddress = (to: string) => to.includes('@') || /^(lightning:)?(lnurl|https:\/\/)/.test(to)
+
 export function WithdrawPage() {
   useTitle('Withdraw')
   const [to, setTo] = useState('')
   const [amount, setAmount] = useState(0)
   const [fee, setFee] = useState(10)
-  const address = to.includes('@')
+  const payee = to.trim().toLowerCase()
+  const address = isAddress(payee)
+  const asked = address ? null : amountOf(payee)
   const submit = (event: Event) => {
     event.preventDefault()
-    const args = { to: ['String!', to.trim()], sats: ['Sats', address ? amount : null], maxFeeSats: ['Sats!', fee] } satisfies Record<string, [string, unknown]>
+    const args = {
+      to: ['String!', to.trim()], sats: ['Sats', address ? amount : null], maxFeeSats: ['Sats!', fee],
+      maxCostSats: ['Sats', asked === null ? null : Math.ceil(asked / 1000) + fee],
+    } satisfies Record<string, [string, unknown]>
     // Once it is begun the form offers it no more: a lightning address would be paid a second time.
     const begun = ({ state }: Action) => state !== 'FAILED' && setTo((now) => (now === to ? '' : now))
     void pay({ what: 'Withdrawal', mutation: 'withdraw', args, begun })
@@ -122,9 +138,10 @@ export function WithdrawPage() {
       <h1>Withdraw</h1>
       <Balances />
       <form class="stack" onSubmit={submit}>
-        <label>Invoice or lightning address<input required value={to} placeholder="lnbc… or name@example.org" autocomplete="off" onInput={(e) => setTo(e.currentTarget.value)} /></label>
+        <label>Invoice, lightning address or LNURL<input required value={to} placeholder="lnbc… or name@example.org" autocomplete="off" onInput={(e) => setTo(e.currentTarget.value)} /></label>
         {address && <label>Sats<input type="number" required min={1} value={amount || ''} onInput={(e) => setAmount(Number(e.currentTarget.value))} /></label>}
         <label>Most that routing may cost, in sats<input type="number" required min={0} value={fee} onInput={(e) => setFee(Number(e.currentTarget.value))} /></label>
+        {asked !== null && <p class="price">The invoice asks for <strong>{sats(asked)}</strong>.</p>}
         <p class="muted">What routing does not use comes back to your balance.</p>
         <button class="primary">Withdraw</button>
       </form>
