@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbclock"
 	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
@@ -30,6 +31,10 @@ type Config struct {
 	DryRun    bool             // look at everything, but change nothing
 	Now       func() time.Time // default time.Now
 	Pause     time.Duration    // between two tries to get the locks; default Pause
+
+	// ConfirmClock says why Now is not to be believed that something has been at rest for so long. By default
+	// PostgreSQL's clock has to agree with it (dbclock.ErrApart).
+	ConfirmClock func(ctx context.Context) error
 }
 
 // Range is the actions from First to Last.
@@ -77,16 +82,19 @@ var (
 // its losses, and the number up to which everything is archived are written. So balances are, at every moment, the sum
 // of what is archived and what is posted. After a crash a range is either untouched or archived.
 //
-// A range is archived only if all its actions have ended, and have been at rest for OlderThan; if nothing in it is
-// still needed (an outgoing payment under way, unpaid rewards, messages of webhooks); and if reconcile finds nothing
-// wrong with the books or with its actions. Payments go on meanwhile, and wait for at most half a second. If there is
-// an error, the Result has what was archived before it.
+// A range is archived only if all its actions have ended, and have been at rest for OlderThan, by a clock that is
+// confirmed; if nothing in it is still needed (an outgoing payment under way, unpaid rewards, messages of webhooks); and
+// if reconcile finds nothing wrong with the books or with its actions. Payments go on meanwhile, and wait for at most
+// half a second. If there is an error, the Result has what was archived before it.
 func Run(ctx context.Context, c Config) (Result, error) {
 	if c.OlderThan < MinAge {
 		return Result{}, ErrTooYoung
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.ConfirmClock == nil {
+		c.ConfirmClock = func(ctx context.Context) error { return dbclock.Confirm(ctx, c.Pool, c.Now) }
 	}
 	c.Pause = cmp.Or(c.Pause, Pause)
 	ctx = dbconn.Within(ctx, patience)
@@ -117,8 +125,12 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	}
 }
 
-// one checks a range, and the books too if first, and then archives it.
+// one checks a range, and the books too if first, and then archives it. By a clock that is ahead, what has just changed
+// would be archived, and a retry would write to what is gone: all later ranges would stay for good.
 func (c Config) one(ctx context.Context, r Range, first bool) (done Archived, kept *Kept, err error) {
+	if err := c.ConfirmClock(ctx); err != nil {
+		return done, nil, err
+	}
 	err = pgx.BeginTxFunc(ctx, c.Pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		kept, err = c.keeps(ctx, db.New(tx), r)
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/archive"
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbclock"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -263,6 +264,32 @@ func TestTheYoungStay(t *testing.T) {
 	t.Parallel()
 	if _, err := archive.Run(t.Context(), archive.Config{OlderThan: archive.MinAge - 1}); !errors.Is(err, archive.ErrTooYoung) {
 		t.Error(err)
+	}
+}
+
+// Nor is it by a clock that PostgreSQL's does not confirm: by one that is a day ahead, what has just failed would seem to
+// have been at rest for a day.
+func TestWhatHasJustFailedStaysWhateverTheClock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.age() // of its own past nothing is needed any more
+	w.Clock.Live()
+	for range 2 * few {
+		pa := w.Pay(w.payer, community.KindZap, community.ZapArgs{Item: w.post, Sats: 10}, paidaction.Optimistic)
+		if _, err := w.Engine.Cancel(w.Ctx, paidaction.Caller{User: &w.payer}, pa.ID); err != nil {
+			t.Fatal(err)
+		}
+		w.Drain()
+		w.make()
+	}
+	for name, c := range map[string]struct {
+		ahead time.Duration
+		want  error
+	}{"a clock that is right": {0, nil}, "a clock that is ahead": {25 * time.Hour, dbclock.ErrApart}} {
+		result, err := archive.Run(w.Ctx, archive.Config{Pool: w.Pool, OlderThan: archive.MinAge, Now: func() time.Time { return time.Now().Add(c.ahead) }})
+		if !errors.Is(err, c.want) || len(result.Archived) != 0 || w.archivedTo() != 0 {
+			t.Errorf("%s: %+v, %v", name, result, err)
+		}
 	}
 }
 

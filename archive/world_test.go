@@ -1,6 +1,7 @@
 package archive_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -145,7 +146,8 @@ func (w *world) age() {
 }
 
 func (w *world) config() archive.Config {
-	return archive.Config{Pool: w.Pool, OlderThan: old, Now: w.Clock.Now, Pause: time.Millisecond}
+	alone := func(context.Context) error { return nil } // this world has one clock
+	return archive.Config{Pool: w.Pool, OlderThan: old, Now: w.Clock.Now, ConfirmClock: alone, Pause: time.Millisecond}
 }
 
 func (w *world) archive() (result archive.Result) {

@@ -24,7 +24,7 @@ func (r *Relay) asking() *asking {
 	all := r.Nodes.Names()
 	awake := slices.DeleteFunc(slices.Clone(all), func(name string) bool {
 		until, hung := r.hung.Load(name)
-		return hung && r.now().Before(until.(time.Time))
+		return hung && r.Monotonic().Before(until.(time.Time))
 	})
 	if len(awake) == 0 {
 		awake = slices.Clone(all)
@@ -50,7 +50,7 @@ func (a *asking) ask(ctx context.Context, limit time.Duration, name string, ques
 	if err == nil || limited.Err() == nil || ctx.Err() != nil {
 		return err
 	}
-	a.relay.hung.Store(name, a.relay.now().Add(hungFor))
+	a.relay.hung.Store(name, a.relay.Monotonic().Add(hungFor))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.names = slices.DeleteFunc(a.names, func(n string) bool { return n == name })

@@ -72,7 +72,8 @@ func TestANodeThatHangsIsWaitedForOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t, "one", "two")
 			asked, hashes := make(chan struct{}, 1), new(atomic.Int32)
-			r := b.NewRelay(func(c *relay.Config) {
+			clock, pass := byItself()
+			r := b.NewRelay(clock, func(c *relay.Config) {
 				c.Nodes = replaced{c.Nodes, []string{"one", "two"}, "one", func(n paidaction.SendingNode) paidaction.SendingNode { return hangs{n, t, reads, asked, hashes} }}
 				// The other one answers in time, however busy the machine is.
 				c.Settings.LookTimeout, c.Settings.AskTimeout, c.Settings.ProbeTimeout = time.Second, time.Second, time.Hour
@@ -102,7 +103,7 @@ func TestANodeThatHangsIsWaitedForOnce(t *testing.T) {
 			for range once {
 				<-asked
 			}
-			b.Clock.Advance(11 * time.Second)
+			pass(11 * time.Second)
 			withdraw()
 			want(once, 3)
 		})

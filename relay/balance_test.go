@@ -18,7 +18,8 @@ func TestANodeThatLacksTheBalanceIsGivenSmallerPayments(t *testing.T) {
 		n.SetReserved(150_000)
 	}
 	blames := make(chan relay.Blame, 1000)
-	b.Run(b.NewRelay(func(c *relay.Config) { c.Leases = blamed(blames) }))
+	clock, pass := byItself()
+	b.Run(b.NewRelay(clock, func(c *relay.Config) { c.Leases = blamed(blames) }))
 	much := b.issue(simnode.Ask{Amount: 60_000})
 	pa := b.withdraw(much.Bolt11)
 	b.Await(pa.ID, paidaction.Failed)
@@ -35,12 +36,12 @@ func TestANodeThatLacksTheBalanceIsGivenSmallerPayments(t *testing.T) {
 	for _, n := range b.Nodes {
 		n.SetReserved(0) // the peers are back
 	}
-	b.Clock.Advance(19 * time.Second)
+	pass(19 * time.Second)
 	less = b.issue(simnode.Ask{Amount: 20_000})
 	b.Await(b.withdraw(less.Bolt11).ID, paidaction.Paid)
 	b.wantSent(as.Hash, 0)
 	b.wantSent(more.Hash, 0)
-	b.Clock.Advance(time.Second)
+	pass(time.Second)
 	for _, pa := range waits {
 		b.Await(pa.ID, paidaction.Paid)
 	}
@@ -52,4 +53,30 @@ func TestANodeThatLacksTheBalanceIsGivenSmallerPayments(t *testing.T) {
 			t.Fatal("a node rests for all")
 		}
 	}
+}
+
+// For as long, whatever becomes of the clock by which payments are stored: it may be set back.
+func TestANodeIsGivenLessForAWhileAlsoIfTheClockIsSetBack(t *testing.T) {
+	b := setup(t).rich(1_000)
+	b.Node.SetSendable(200_000)
+	b.Node.SetReserved(150_000)
+	var back time.Duration
+	clock, pass := byItself()
+	r := b.NewRelay(clock, func(c *relay.Config) { c.Now = func() time.Time { return b.Clock.Now().Add(-back) } })
+	step := func() {
+		t.Helper()
+		if claimed, err := r.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
+			t.Fatal(claimed, err)
+		}
+	}
+	lacked := b.withdraw(b.issue(simnode.Ask{Amount: 60_000}).Bolt11)
+	step()
+	b.WantState(lacked.ID, paidaction.Failed)
+	b.Node.SetReserved(0)
+	pa := b.withdraw(b.issue(simnode.Ask{Amount: 60_000}).Bolt11)
+	back = time.Hour
+	pass(30 * time.Second)
+	step()
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantSound()
 }

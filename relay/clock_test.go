@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,6 +156,58 @@ func TestAClockThatIsNotConfirmedRefusesNoNextAttempt(t *testing.T) {
 	if n := b.Count(`SELECT count(*) FROM notification WHERE kind = 'PAYMENT_FAILED'`); n != 0 {
 		t.Errorf("the payer was told %d times", n)
 	}
+}
+
+// byItself lets time pass for a relay by the clock that nobody sets, and by no other. What is to end by it does so in real
+// time, so it is given an hour.
+func byItself() (clock func(*relay.Config), pass func(time.Duration)) {
+	began, passed := time.Now(), new(atomic.Int64)
+	return func(c *relay.Config) {
+		c.Monotonic = func() time.Time { return began.Add(time.Duration(passed.Load())) }
+		c.Settings.SendWindow = time.Hour
+	}, func(d time.Duration) { passed.Add(int64(d)) }
+}
+
+// timed is a node that notes how long its calls may take.
+type timed struct {
+	paidaction.SendingNode
+	read, paid *time.Duration
+}
+
+func (n timed) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.Bolt11, error) {
+	end, _ := ctx.Deadline()
+	*n.read = time.Until(end)
+	return n.SendingNode.DecodeInvoice(ctx, bolt11)
+}
+
+func (n timed) Pay(ctx context.Context, r paidaction.PaymentRequest, on func(paidaction.PaymentUpdate) error) error {
+	end, _ := ctx.Deadline()
+	*n.paid = time.Until(end)
+	return n.SendingNode.Pay(ctx, r, on)
+}
+
+// A process whose clock is set back after a claim has no more time to send it than any other: a payment that hangs would
+// keep its place for as long as the clock was set back.
+func TestAClockThatIsSetBackGivesAClaimNoMoreTime(t *testing.T) {
+	b := setup(t).rich(100)
+	pa := b.withdraw(b.issue(simnode.Ask{Amount: 50_000}).Bolt11)
+	var back, read, paid time.Duration
+	r := b.NewRelay(func(c *relay.Config) {
+		c.Nodes = replaced{c.Nodes, []string{"one"}, "one", func(n paidaction.SendingNode) paidaction.SendingNode { return timed{n, &read, &paid} }}
+		c.Now = func() time.Time { return b.Clock.Now().Add(-back) }
+		c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) { // it is claimed
+			back = time.Hour
+			return ctx, func() {}
+		}
+	})
+	if claimed, err := r.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
+		t.Fatal(claimed, err)
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	if window := relay.DefaultSettings().SendWindow; read <= 0 || read > window || paid <= 0 || paid > window {
+		t.Errorf("its node has %v to read the invoice and %v to take the payment, want at most %v", read, paid, window)
+	}
+	b.wantSound()
 }
 
 // Spec 05.16d: a worker has found nothing at its node, and is stopped before it sends. A payment of the same invoice,

@@ -18,13 +18,13 @@ import (
 type lack struct {
 	mu     sync.Mutex
 	amount paidaction.Msat
-	until  time.Time
+	until  time.Time // by Monotonic
 }
 
 // lacked notes that the node had no balance for a payment.
 func (r *Relay) lacked(ctx context.Context, c *claim) {
 	r.Log.WarnContext(ctx, "a node has no balance for a payment: for a while it is given smaller ones", "action", c.row.ActionID, "node", c.attempt.Node)
-	l, now, amount := r.lacks[c.attempt.Node], r.now(), paidaction.Msat(c.row.AmountMsat)
+	l, now, amount := r.lacks[c.attempt.Node], r.Monotonic(), paidaction.Msat(c.row.AmountMsat)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !now.Before(l.until) || amount <= l.amount {
@@ -34,7 +34,7 @@ func (r *Relay) lacked(ctx context.Context, c *claim) {
 
 // most is the most that a payment may cost for the node to get it now, whatever the node says that it can send.
 func (r *Relay) most(node string) paidaction.Msat {
-	l, now := r.lacks[node], r.now()
+	l, now := r.lacks[node], r.Monotonic()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now.Before(l.until) {

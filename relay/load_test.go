@@ -79,7 +79,7 @@ func (b *bundle) wantQuickQueries() {
 	}
 	const claimable = `FROM relay_payment p WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = 'one') AND p.amount_msat + p.budget_msat <= 400000000
 		AND p.expires_at > now() + interval '90 minutes' AND (p.not_before IS NULL OR p.not_before <= now() OR p.not_before > now() + interval '92 seconds') AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = 'one'
-		AND a.outcome = 'FAILED' AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at))`
+		AND a.outcome = 'FAILED' AND a.id > p.requeued_after)`
 	for name, query := range map[string]string{
 		"NextClaimable": `SELECT p.amount_msat + p.budget_msat ` + claimable + ` ORDER BY p.expires_at, p.id LIMIT 1`,
 		"ClaimRelay":    `SELECT * ` + claimable + ` ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`,

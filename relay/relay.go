@@ -163,7 +163,8 @@ type Config struct {
 	Metrics *Metrics     // default: registered nowhere
 
 	// Monotonic is the clock by which contexts end, and which nobody sets. Nodes are told of the deadlines that are
-	// counted from it, so it must also show the time of day. Default time.Now.
+	// counted from it, so it must also show the time of day. What only this process knows lasts by it: by a clock that
+	// is set back it would last for longer. Default time.Now.
 	Monotonic func() time.Time
 
 	Beside paidaction.Beside // default paidaction.InGoroutine
@@ -192,7 +193,7 @@ type Relay struct {
 	crowds   map[string]*crowd        // by node
 	probing  *places.Shares           // by receiver: how many probes of this process may be out
 	back     sync.Map                 // by number: probes that came back, which is not noted yet
-	hung     sync.Map                 // by node: until when nobody who waits for an invoice asks it
+	hung     sync.Map                 // by node: until when, by Monotonic, nobody who waits for an invoice asks it
 
 	// heard holds, by action, the latest outcome of a payment that this process follows, once the preimage is known:
 	// nobody needs to ask the node again.

@@ -72,6 +72,53 @@ func TestWhoeverHasRefusedItMayTakeItAgainWhateverTheClock(t *testing.T) {
 	b.wantSound()
 }
 
+// Nor do nodes get it again and again where that clock is ahead of theirs who send: what fails after it was put back counts.
+func TestWhatIsRequeuedByAClockThatIsAheadIsTriedAsOftenAsAnyOther(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Unreachable, Expiry: 7 * 24 * time.Hour})
+	pa := b.withdraw(inv.Bolt11)
+	b.giveUpUnheard(pa)
+	b.wantSent(inv.Hash, 2)
+	if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		for _, node := range b.Nodes.Names() {
+			if _, err := b.NewRelay().Step(b.Ctx, node, b.Engine.Advance); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.wantSent(inv.Hash, 4)
+	b.rounds(2)
+	b.WantState(pa.ID, paidaction.Failed)
+	b.wantSats(100_000)
+	b.wantSound()
+}
+
+// One that no node could send has no claims. It is waited for anew as well, also where the clock of whoever puts it back is behind by more than it waits.
+func TestWhatIsRequeuedByAClockThatIsBehindIsWaitedForAnew(t *testing.T) {
+	b := setup(t).rich(100)
+	b.Node.SetSendable(10_000)
+	inv := b.issue(simnode.Ask{Amount: 50_000, Expiry: 7 * 24 * time.Hour})
+	pa := b.withdraw(inv.Bolt11)
+	b.Clock.Advance(time.Hour)
+	if out, err := b.Relay.Proceed(b.Ctx, pa.ID); err != nil || out.Failure == nil { // the action does not hear of it
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if err := relay.Requeue(b.Ctx, b.Pool, pa.ID, b.Clock.Now().Add(-2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	b.Clock.Advance(59 * time.Minute)
+	b.Advance(pa.ID)
+	b.AwaitStage(pa.ID, "incoming")
+	b.Clock.Advance(time.Minute)
+	b.rounds(2)
+	b.WantState(pa.ID, paidaction.Failed)
+	b.wantSats(100_000)
+	b.wantSound()
+}
+
 // What a node has been given is not put back for another one.
 func TestWhatIsUnderWayIsNotRequeued(t *testing.T) {
 	b := setup(t)

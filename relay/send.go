@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -41,10 +42,16 @@ func (r *Relay) bringOn(ctx context.Context, action int64, advance Advance) bool
 	return false
 }
 
+// left is how long the send of a claim may still begin. A clock that was set back since the claim leaves no more than any
+// claim has.
+func (r *Relay) left(c *claim) time.Duration {
+	return min(c.attempt.SendUntil.Sub(r.now()), r.Settings.SendWindow)
+}
+
 // send makes the one call that the claim allows, and returns who was at fault if it failed. tracked says that the node
 // has the payment, or may have it, and has not yet reported its end.
 func (r *Relay) send(ctx context.Context, c *claim, advance Advance) (blame Blame, tracked bool) {
-	left := c.attempt.SendUntil.Sub(r.now())
+	left := r.left(c)
 	if left <= 0 {
 		return r.notSent(ctx, c, errTooLate), false // no node was asked for anything
 	}
@@ -89,7 +96,7 @@ func (r *Relay) pay(ctx context.Context, c *claim, request paidaction.PaymentReq
 		return r.notSent(ctx, c, context.Cause(ctx)), false
 	}
 	began := r.Monotonic() // before the clock is looked at: whoever is stopped after that has less time left, not more
-	left := c.attempt.SendUntil.Sub(r.now())
+	left := r.left(c)
 	if left <= 0 {
 		return r.notSent(ctx, c, errTooLate), false
 	}

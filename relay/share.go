@@ -54,7 +54,7 @@ type share struct {
 	// last place of the share free. Of several processes that claim in the same moment, each but one can still take one
 	// too many.
 	claiming sync.Mutex
-	next     time.Time // when the next turn begins; claiming guards it
+	next     time.Time // when the next turn begins, by Monotonic; claiming guards it
 
 	all, withdrawals order // of claims that may take forwards, and of those that may not
 }

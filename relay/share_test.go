@@ -75,12 +75,13 @@ func TestForwardsThatHangKeepNoWithdrawalWaiting(t *testing.T) {
 		b.pay(pa)
 		zaps = append(zaps, pa)
 	}
-	b.Run(b.NewRelay(withPlaces(2)))
+	clock, pass := byItself()
+	b.Run(b.NewRelay(clock, withPlaces(2)))
 	b.awaitHeld(zaps[0])
 	b.awaitHeld(zaps[1])
 	b.rich(100)
 	pa := b.withdraw(b.issue(simnode.Ask{Amount: 50_000, Expiry: 24 * time.Hour}).Bolt11)
-	b.Clock.Advance(2 * time.Second)
+	pass(2 * time.Second)
 	if err := b.wallet.Receiver.Cancel(zaps[0].Invoice.Hash); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +207,8 @@ func TestNobodyIsOvertakenForEver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
-			b.Run(b.NewRelay(withPlaces(c.places)))
+			clock, pass := byItself()
+			b.Run(b.NewRelay(clock, withPlaces(c.places)))
 			var hanging []hostile
 			for n := range c.hang {
 				hanging = append(hanging, c.hostile(b, n))
@@ -219,7 +221,7 @@ func TestNobodyIsOvertakenForEver(t *testing.T) {
 			const few = 4
 			for n := range few {
 				next := c.hostile(b, c.hang+n)
-				b.Clock.Advance(c.passes)
+				pass(c.passes)
 				if err := hanging[0].to.Cancel(hanging[0].hash); err != nil {
 					t.Fatal(err)
 				}

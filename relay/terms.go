@@ -329,7 +329,7 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 		return out, paidaction.Errorf(paidaction.CodeInvalidInput, "The invoice has expired. Use a new one.")
 	}
 	var unfit *wrap.Violation
-	if err := r.Rules.CheckAlone(inv); errors.As(err, &unfit) {
+	if err := r.Rules.CheckAlone(inv, r.now()); errors.As(err, &unfit) {
 		return out, paidaction.Errorf(paidaction.CodeInvalidInput, "The invoice cannot be paid here: %s. Use another one.", unfit.Why).Because(r.counted(err))
 	}
 	ours, err := db.New(r.Pool).InvoiceOfHash(ctx, inv.Hash[:])

@@ -302,6 +302,7 @@ func TestWhatIsNotWithdrawn(t *testing.T) {
 			return b.issue(simnode.Ask{Amount: 1000, Features: []paidaction.Feature{{Bit: 31, Known: true}}}).Bolt11
 		}, paidaction.CodeInvalidInput},
 		"locked for longer than LND allows": {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 1000, CLTVDelta: 2013}).Bolt11 }, paidaction.CodeInvalidInput},
+		"good for more than 90 days":        {func(b *bundle) string { return b.issue(simnode.Ask{Amount: 1000, Expiry: 91 * 24 * time.Hour}).Bolt11 }, paidaction.CodeInvalidInput},
 		"of another network": {func(*bundle) string {
 			return "lnbc20m1pvjluezsp5zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zygspp5qqqsyqcyq5rqwzqf"
 		}, paidaction.CodeInvalidInput},

@@ -242,7 +242,7 @@ func (r *Relay) claim(ctx context.Context, c *claim, sendable paidaction.Msat) e
 		s.claiming.Lock()
 	}
 	defer s.claiming.Unlock()
-	if s.begin(r.now()) {
+	if s.begin(r.Monotonic()) {
 		if err := r.claimOf(ctx, c, sendable, kinds{order: &s.withdrawals, withdrawals: s.most}); !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,6 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbclock"
 	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
@@ -82,25 +82,11 @@ func (s *service) chores() []worker.Chore {
 	return chores
 }
 
-// clocksApart is how far this machine's clock may differ from PostgreSQL's for what is due to be done. It is less than
-// the wait, after the end of a day, before its rewards are paid: until then another process may still book payments on
-// that day.
-const clocksApart = time.Minute
-
-// clockConfirmed is nil if PostgreSQL's clock, which all processes share, roughly agrees with this machine's. What is
-// done too early is not taken back: a founder is charged, a territory stopped, or a day's rewards are paid, so that
-// later votes of that day count for nobody; or all invoices are cancelled before they can be paid. A node cancels those
-// that have expired by its own clock.
+// clockConfirmed is nil if PostgreSQL's clock roughly agrees with this machine's. What is done too early is not taken
+// back: a founder is charged, a territory stopped, or a day's rewards are paid, so that later votes of that day count for
+// nobody; or all invoices are cancelled before they can be paid. A node cancels those that have expired by its own clock.
 func (s *service) clockConfirmed(ctx context.Context) error {
-	var theirs time.Time
-	begun := time.Now()
-	if err := s.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&theirs); err != nil {
-		return fmt.Errorf("ask PostgreSQL for its clock: %w", err)
-	}
-	if now := time.Now(); theirs.Before(begun.Add(-clocksApart)) || theirs.After(now.Add(clocksApart)) {
-		return fmt.Errorf("this machine's clock and PostgreSQL's are %v apart: nothing is done here that is due by the clock until they agree", now.Sub(theirs).Round(time.Second).Abs())
-	}
-	return nil
+	return dbclock.Confirm(ctx, s.pool, time.Now)
 }
 
 // reconciled is what reconcile compares, with a pause before the second look.

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbclock"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
@@ -160,7 +161,13 @@ func (c relayRequeue) Run(ctx context.Context, e *environment) error {
 		if _, err := relayOf(ctx, q, c.Action); err != nil {
 			return err
 		}
-		if err := relay.Requeue(ctx, pool, c.Action, time.Now()); err != nil {
+		// The processes that send wait by their clocks for a node that can send it, not by that of the machine where this is
+		// typed.
+		now, err := dbclock.Now(ctx, pool)
+		if err != nil {
+			return err
+		}
+		if err := relay.Requeue(ctx, pool, c.Action, now); err != nil {
 			return err
 		}
 		return e.print(map[string]int64{"requeued": c.Action}, func(t *table) { t.row("The payment of action", c.Action, "will be sent again.") })

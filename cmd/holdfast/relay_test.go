@@ -63,6 +63,27 @@ func TestRelay(t *testing.T) {
 	}
 }
 
+// What is put back is waited for from now on by PostgreSQL's clock: that of the machine where it is typed may be hours
+// behind those of the processes that send.
+func TestARequeueGoesByPostgreSQLsClock(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	inv := w.Network.AddReceiver("carol").Issue(simnode.Ask{Amount: 20_000, Act: simnode.Refuses})
+	pa := w.Pay(w.User("payer", 0, 100_000), community.KindWithdraw, community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, "")
+	claimed, err := w.Relay.Step(w.Ctx, w.Node.Name(), func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil })
+	if err != nil || !claimed {
+		t.Fatal(claimed, err)
+	}
+	w.AwaitStage(pa.ID, "failed")
+	apart(t, w.Pool, "2 hours")
+	if code, out, said := command(t, settings(w.Pool), "relay", "requeue", number(pa.ID)); code != exitOK {
+		t.Fatalf("exit code %d, %s%s", code, out, said)
+	}
+	if n := w.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'incoming' AND requeued_at > pg_catalog.clock_timestamp() + interval '1 hour'`); n != 1 {
+		t.Error("it goes by this machine's clock")
+	}
+}
+
 // forwardedLast is a world with a forward and a withdrawal that wait for a node. The forward began before the withdrawal,
 // and was paid after it.
 func forwardedLast(t *testing.T) (w *enginetest.World, author int64, forward, withdrawal *paidaction.PaidAction) {

@@ -261,6 +261,7 @@ type RelayPayment struct {
 	CreatedAt      time.Time
 	ChangedAt      time.Time
 	PayerID        *int64
+	RequeuedAfter  int64
 }
 
 type Reward struct {

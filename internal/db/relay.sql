@@ -160,7 +160,7 @@ WITH holding AS (
         AND (p.not_before IS NULL OR p.not_before <= @claimed_at::timestamptz OR p.not_before > @latest::timestamptz)
         AND CASE WHEN p.payer_id IS NULL THEN @forwards::boolean ELSE (SELECT withdrawals FROM holding) < @withdrawals END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
-            AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
+            AND a.id > p.requeued_after OFFSET 0)
     ORDER BY p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ), waited AS (
     SELECT id, pinned FROM oldest WHERE created_at <= @waiting_since::timestamptz
@@ -170,7 +170,7 @@ WITH holding AS (
         AND (p.not_before IS NULL OR p.not_before <= @claimed_at OR p.not_before > @latest)
         AND CASE WHEN p.payer_id IS NULL THEN @forwards ELSE (SELECT withdrawals FROM holding) < @withdrawals END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
-            AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
+            AND a.id > p.requeued_after OFFSET 0)
     ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ), next AS (
     SELECT id, pinned FROM waited UNION ALL SELECT id, pinned FROM soonest
@@ -207,7 +207,7 @@ WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = @node AND p.expires_a
         WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = @node AND w.changed_at > @since AND w.changed_at <= @latest::timestamptz
         ORDER BY w.changed_at LIMIT @withdrawals::bigint) AS holding) < @withdrawals)
     AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = @node AND a.outcome = 'FAILED'
-        AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
+        AND a.id > p.requeued_after OFFSET 0)
 ORDER BY p.expires_at, p.id LIMIT 1 OFFSET @others::int;
 
 -- name: OpenAttempt :one
@@ -240,14 +240,14 @@ UPDATE relay_attempt SET seen = true WHERE id = @id AND NOT seen;
 
 -- name: RefusingNodes :many
 SELECT DISTINCT a.node FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
-WHERE p.id = $1 AND a.outcome = 'FAILED' AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at);
+WHERE p.id = $1 AND a.outcome = 'FAILED' AND a.id > p.requeued_after;
 
 -- name: Tries :one
 -- The claims since the last requeue under which a payment may have been sent, the open one too. Where its node was
 -- crowded it was not.
 SELECT count(*) FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
 WHERE p.id = @id AND (a.outcome IS NULL OR (a.outcome = 'FAILED' AND a.reason IS DISTINCT FROM @crowded::text) OR (a.outcome = 'NOT_SENT' AND a.reason = @not_known::text))
-    AND (p.requeued_at IS NULL OR a.ended_at IS NULL OR a.ended_at > p.requeued_at);
+    AND a.id > p.requeued_after;
 
 -- name: BegunBeforeAccepted :one
 -- Whether an operator has accepted a doubted history of the database since an action was begun. What was forgotten then
@@ -298,7 +298,10 @@ ORDER BY stage DESC, id DESC LIMIT @page;
 
 -- name: RequeueFailed :execrows
 -- Only while nothing was given back: the caller has locked the action's row, which is still in FORWARDING. What is paid
--- inside is for no node. That a node has refused it counts no more, whatever clock told when.
+-- inside is for no node. What nodes were asked to do before counts no more: that is told by the numbers of the claims,
+-- since moments are those of two clocks. How long it waits is counted from now, and by a clock that is behind from when
+-- it failed.
 UPDATE relay_payment SET stage = 'incoming', node = NULL, not_before = NULL, failure_code = NULL, failure_message = NULL, attempts = 0,
-    requeued_at = greatest(@at::timestamptz, (SELECT max(a.ended_at) FROM relay_attempt a WHERE a.payment_id = relay_payment.id)), changed_at = @at
+    requeued_after = coalesce((SELECT max(a.id) FROM relay_attempt a WHERE a.payment_id = relay_payment.id), 0),
+    requeued_at = greatest(@at::timestamptz, changed_at), changed_at = @at
 WHERE action_id = @action_id AND stage::text = 'failed' AND inside_id IS NULL;

@@ -274,7 +274,7 @@ WITH holding AS (
         AND (p.not_before IS NULL OR p.not_before <= $2::timestamptz OR p.not_before > $5::timestamptz)
         AND CASE WHEN p.payer_id IS NULL THEN $9::boolean ELSE (SELECT withdrawals FROM holding) < $6 END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
-            AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
+            AND a.id > p.requeued_after OFFSET 0)
     ORDER BY p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ), waited AS (
     SELECT id, pinned FROM oldest WHERE created_at <= $10::timestamptz
@@ -284,7 +284,7 @@ WITH holding AS (
         AND (p.not_before IS NULL OR p.not_before <= $2 OR p.not_before > $5)
         AND CASE WHEN p.payer_id IS NULL THEN $9 ELSE (SELECT withdrawals FROM holding) < $6 END
         AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
-            AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
+            AND a.id > p.requeued_after OFFSET 0)
     ORDER BY p.expires_at, p.id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 ), next AS (
     SELECT id, pinned FROM waited UNION ALL SELECT id, pinned FROM soonest
@@ -294,7 +294,7 @@ WITH holding AS (
 )
 UPDATE relay_payment SET stage = 'in_work', node = $1, attempts = attempts + 1, changed_at = $2
 FROM next CROSS JOIN attempt WHERE relay_payment.id = next.id
-RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at, relay_payment.payer_id, next.pinned::boolean AS pinned, attempt.id AS attempt_id,
+RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at, relay_payment.payer_id, relay_payment.requeued_after, next.pinned::boolean AS pinned, attempt.id AS attempt_id,
     (SELECT paid_action.cost_msat FROM paid_action WHERE paid_action.id = relay_payment.action_id)::bigint AS cost_msat,
     coalesce((SELECT invoice.cltv_delta FROM invoice WHERE invoice.action_id = relay_payment.action_id), 0)::int AS cltv_delta,
     coalesce((SELECT invoice.node FROM invoice WHERE invoice.action_id = relay_payment.action_id), '')::text AS issuer,
@@ -381,6 +381,7 @@ func (q *Queries) ClaimRelay(ctx context.Context, arg ClaimRelayParams) (ClaimRe
 		&i.RelayPayment.CreatedAt,
 		&i.RelayPayment.ChangedAt,
 		&i.RelayPayment.PayerID,
+		&i.RelayPayment.RequeuedAfter,
 		&i.Pinned,
 		&i.AttemptID,
 		&i.CostMsat,
@@ -575,7 +576,7 @@ func (q *Queries) GetInners(ctx context.Context, actionIds []int64) ([]InnerInvo
 }
 
 const getRelay = `-- name: GetRelay :one
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at, payer_id FROM relay_payment WHERE action_id = $1
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at, payer_id, requeued_after FROM relay_payment WHERE action_id = $1
 `
 
 func (q *Queries) GetRelay(ctx context.Context, actionID int64) (RelayPayment, error) {
@@ -605,6 +606,7 @@ func (q *Queries) GetRelay(ctx context.Context, actionID int64) (RelayPayment, e
 		&i.CreatedAt,
 		&i.ChangedAt,
 		&i.PayerID,
+		&i.RequeuedAfter,
 	)
 	return i, err
 }
@@ -691,7 +693,7 @@ func (q *Queries) LeaveRelay(ctx context.Context, arg LeaveRelayParams) (int64, 
 }
 
 const listRelay = `-- name: ListRelay :many
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at, payer_id FROM relay_payment WHERE id < $1 ORDER BY id DESC LIMIT $2
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at, payer_id, requeued_after FROM relay_payment WHERE id < $1 ORDER BY id DESC LIMIT $2
 `
 
 type ListRelayParams struct {
@@ -733,6 +735,7 @@ func (q *Queries) ListRelay(ctx context.Context, arg ListRelayParams) ([]RelayPa
 			&i.CreatedAt,
 			&i.ChangedAt,
 			&i.PayerID,
+			&i.RequeuedAfter,
 		); err != nil {
 			return nil, err
 		}
@@ -745,7 +748,7 @@ func (q *Queries) ListRelay(ctx context.Context, arg ListRelayParams) ([]RelayPa
 }
 
 const listRelayInStage = `-- name: ListRelayInStage :many
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at, payer_id FROM relay_payment WHERE (stage, id) < ($1::relay_stage, $2::bigint) AND stage >= $1::relay_stage
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at, payer_id, requeued_after FROM relay_payment WHERE (stage, id) < ($1::relay_stage, $2::bigint) AND stage >= $1::relay_stage
 ORDER BY stage DESC, id DESC LIMIT $3
 `
 
@@ -789,6 +792,7 @@ func (q *Queries) ListRelayInStage(ctx context.Context, arg ListRelayInStagePara
 			&i.CreatedAt,
 			&i.ChangedAt,
 			&i.PayerID,
+			&i.RequeuedAfter,
 		); err != nil {
 			return nil, err
 		}
@@ -811,7 +815,7 @@ func (q *Queries) LockReceivers(ctx context.Context, actionIds []int64) error {
 }
 
 const lockRelay = `-- name: LockRelay :one
-SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at, payer_id FROM relay_payment WHERE action_id = $1 ORDER BY id FOR NO KEY UPDATE
+SELECT id, action_id, stage, payment_hash, bolt11, receiver_id, wallet_id, inside_id, amount_msat, budget_msat, final_cltv, expires_at, node, attempts, requeued_at, not_before, preimage, fee_msat, failure_code, failure_message, created_at, changed_at, payer_id, requeued_after FROM relay_payment WHERE action_id = $1 ORDER BY id FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, error) {
@@ -841,6 +845,7 @@ func (q *Queries) LockRelay(ctx context.Context, actionID int64) (RelayPayment, 
 		&i.CreatedAt,
 		&i.ChangedAt,
 		&i.PayerID,
+		&i.RequeuedAfter,
 	)
 	return i, err
 }
@@ -853,7 +858,7 @@ WHERE p.stage = 'incoming' AND (p.node IS NULL OR p.node = $1 AND p.expires_at >
         WHERE w.stage = 'in_work' AND w.payer_id IS NOT NULL AND w.node = $1 AND w.changed_at > $5 AND w.changed_at <= $4::timestamptz
         ORDER BY w.changed_at LIMIT $6::bigint) AS holding) < $6)
     AND NOT EXISTS (SELECT FROM relay_attempt a WHERE a.payment_id = p.id AND a.node = $1 AND a.outcome = 'FAILED'
-        AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at) OFFSET 0)
+        AND a.id > p.requeued_after OFFSET 0)
 ORDER BY p.expires_at, p.id LIMIT 1 OFFSET $7::int
 `
 
@@ -961,7 +966,7 @@ func (q *Queries) PayerInside(ctx context.Context, insideID *int64) (PayerInside
 
 const refusingNodes = `-- name: RefusingNodes :many
 SELECT DISTINCT a.node FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
-WHERE p.id = $1 AND a.outcome = 'FAILED' AND (p.requeued_at IS NULL OR a.ended_at > p.requeued_at)
+WHERE p.id = $1 AND a.outcome = 'FAILED' AND a.id > p.requeued_after
 `
 
 func (q *Queries) RefusingNodes(ctx context.Context, id int64) ([]string, error) {
@@ -1061,7 +1066,7 @@ const relaysCompleted = `-- name: RelaysCompleted :many
 UPDATE relay_payment SET stage = 'completed', fee_msat = final.fee, changed_at = $1
 FROM (SELECT unnest($2::bigint[]) AS action_id, unnest($3::bigint[]) AS fee) AS final
 WHERE relay_payment.action_id = final.action_id AND relay_payment.action_id = ANY($2::bigint[]) AND stage::text = 'pending_confirmation'
-RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at, relay_payment.payer_id
+RETURNING relay_payment.id, relay_payment.action_id, relay_payment.stage, relay_payment.payment_hash, relay_payment.bolt11, relay_payment.receiver_id, relay_payment.wallet_id, relay_payment.inside_id, relay_payment.amount_msat, relay_payment.budget_msat, relay_payment.final_cltv, relay_payment.expires_at, relay_payment.node, relay_payment.attempts, relay_payment.requeued_at, relay_payment.not_before, relay_payment.preimage, relay_payment.fee_msat, relay_payment.failure_code, relay_payment.failure_message, relay_payment.created_at, relay_payment.changed_at, relay_payment.payer_id, relay_payment.requeued_after
 `
 
 type RelaysCompletedParams struct {
@@ -1104,6 +1109,7 @@ func (q *Queries) RelaysCompleted(ctx context.Context, arg RelaysCompletedParams
 			&i.CreatedAt,
 			&i.ChangedAt,
 			&i.PayerID,
+			&i.RequeuedAfter,
 		); err != nil {
 			return nil, err
 		}
@@ -1145,7 +1151,8 @@ func (q *Queries) RelaysPaid(ctx context.Context, arg RelaysPaidParams) error {
 
 const requeueFailed = `-- name: RequeueFailed :execrows
 UPDATE relay_payment SET stage = 'incoming', node = NULL, not_before = NULL, failure_code = NULL, failure_message = NULL, attempts = 0,
-    requeued_at = greatest($1::timestamptz, (SELECT max(a.ended_at) FROM relay_attempt a WHERE a.payment_id = relay_payment.id)), changed_at = $1
+    requeued_after = coalesce((SELECT max(a.id) FROM relay_attempt a WHERE a.payment_id = relay_payment.id), 0),
+    requeued_at = greatest($1::timestamptz, changed_at), changed_at = $1
 WHERE action_id = $2 AND stage::text = 'failed' AND inside_id IS NULL
 `
 
@@ -1155,7 +1162,9 @@ type RequeueFailedParams struct {
 }
 
 // Only while nothing was given back: the caller has locked the action's row, which is still in FORWARDING. What is paid
-// inside is for no node. That a node has refused it counts no more, whatever clock told when.
+// inside is for no node. What nodes were asked to do before counts no more: that is told by the numbers of the claims,
+// since moments are those of two clocks. How long it waits is counted from now, and by a clock that is behind from when
+// it failed.
 func (q *Queries) RequeueFailed(ctx context.Context, arg RequeueFailedParams) (int64, error) {
 	result, err := q.db.Exec(ctx, requeueFailed, arg.At, arg.ActionID)
 	if err != nil {
@@ -1215,7 +1224,7 @@ func (q *Queries) SeeAttemptLate(ctx context.Context, id int64) error {
 const tries = `-- name: Tries :one
 SELECT count(*) FROM relay_attempt a JOIN relay_payment p ON p.id = a.payment_id
 WHERE p.id = $1 AND (a.outcome IS NULL OR (a.outcome = 'FAILED' AND a.reason IS DISTINCT FROM $2::text) OR (a.outcome = 'NOT_SENT' AND a.reason = $3::text))
-    AND (p.requeued_at IS NULL OR a.ended_at IS NULL OR a.ended_at > p.requeued_at)
+    AND a.id > p.requeued_after
 `
 
 type TriesParams struct {

@@ -79,7 +79,7 @@ func whatIsNotRefusedEnds(t *testing.T, e realSending, network *devnet.Network) 
 			t.Fatal(err)
 		}
 		inv, err := e.ours.DecodeInvoice(t.Context(), bolt11)
-		if err != nil || (wrap.Settings{}).CheckAlone(inv) != nil || !time.Now().Before(inv.Expires) {
+		if err != nil || (wrap.Settings{}).CheckAlone(inv, time.Now()) != nil || !time.Now().Before(inv.Expires) {
 			continue
 		}
 		given++

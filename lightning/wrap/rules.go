@@ -85,6 +85,11 @@ var Rules = []Rule{
 		"its preimage is all zeroes, which everybody knows"},
 	{"LOCKS_BEYOND_LND", Alone, func(_ Settings, f Facts) bool { return f.Inner.Locks()+3 < maxTotalTimelock },
 		"it locks money for more blocks than our node allows"},
+	// If the node loses its data, or the call is lost on its way there, the payment may arrive until the invoice has
+	// expired, and whoever pays it waits for that. Who is paid chooses when: it could be in a century. Wallets choose an
+	// hour to a week.
+	{"EXPIRES_LATE", Alone, func(_ Settings, f Facts) bool { return f.Inner.Expires.Sub(f.Now) <= maxExpiryLeft },
+		"it expires in more than 90 days: as long could the money be on its way, if our node loses its data"},
 	{"UNKNOWN_FEATURE", always, func(_ Settings, f Facts) bool { return !slices.ContainsFunc(f.Inner.Features, unknown) },
 		"the invoice asks for a feature that our node does not know"},
 	// LND would refuse a probe as wrong, as if our node were to blame, and fail the payment that somebody is held for.

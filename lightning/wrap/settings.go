@@ -19,9 +19,10 @@ const (
 	budgetPct = 3   // of the outer, for routing
 	minBudget = sat // never more than the outer minus the inner
 
-	minExpiryLeft = 240 * time.Second // of the inner when it is wrapped
-	maxOuterLife  = 600 * time.Second // before expiryMargin is subtracted
-	expiryMargin  = 120 * time.Second // by which the inner outlives the outer
+	minExpiryLeft = 240 * time.Second   // of the inner when it is wrapped
+	maxExpiryLeft = 90 * 24 * time.Hour // of an invoice that is paid without an outer
+	maxOuterLife  = 600 * time.Second   // before expiryMargin is subtracted
+	expiryMargin  = 120 * time.Second   // by which the inner outlives the outer
 	minOuterLife  = paidaction.MinOuterLife
 
 	minCLTVMargin = 80

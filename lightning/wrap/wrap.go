@@ -26,8 +26,8 @@ type Terms struct {
 func (s Settings) CheckInner(f Facts) error { return s.check(Asked, f) }
 
 // CheckAlone checks whether an invoice may be paid without an outer.
-func (s Settings) CheckAlone(inner paidaction.Bolt11) error {
-	return s.check(Alone, Facts{Inner: inner})
+func (s Settings) CheckAlone(inner paidaction.Bolt11, now time.Time) error {
+	return s.check(Alone, Facts{Inner: inner, Now: now})
 }
 
 // Probe is the request for a route to the receiver, to be made after CheckInner. bolt11 is the receiver's invoice. What

@@ -59,10 +59,14 @@ var broken = map[Code][]func(*Facts){
 	"HINT_NOWHERE":     {func(f *Facts) { f.Inner.HintsNowhere = true }},
 	"ZERO_PREIMAGE":    {func(f *Facts) { f.Inner.Hash, f.Held.Hash = paidaction.Preimage{}.Hash(), paidaction.Preimage{}.Hash() }},
 	"LOCKS_BEYOND_LND": {func(f *Facts) { f.Inner.CLTVDelta, f.Inner.HintsCLTV = 1013, 1000 }},
-	"HINTS_TOO_DEAR":   {func(f *Facts) { f.Inner.HintsFee = 30*sat + 1 }},
-	"EXPIRES_SOON":     {func(f *Facts) { f.Inner.Expires = now.Add(240*time.Second - 1) }},
-	"OUTER_TOO_SHORT":  {func(f *Facts) { f.Inner.Expires = now.Add(180*time.Second - 1) }},
-	"NODE_BEHIND":      {func(f *Facts) { f.Chain.Synced = false }},
+	"EXPIRES_LATE": {
+		func(f *Facts) { f.Inner.Expires = now.Add(90*24*time.Hour + time.Second) },
+		func(f *Facts) { f.Inner.Expires = now.AddDate(1000, 0, 0) },
+	},
+	"HINTS_TOO_DEAR":  {func(f *Facts) { f.Inner.HintsFee = 30*sat + 1 }},
+	"EXPIRES_SOON":    {func(f *Facts) { f.Inner.Expires = now.Add(240*time.Second - 1) }},
+	"OUTER_TOO_SHORT": {func(f *Facts) { f.Inner.Expires = now.Add(180*time.Second - 1) }},
+	"NODE_BEHIND":     {func(f *Facts) { f.Chain.Synced = false }},
 	"ROUTE_IMPOSSIBLE": {
 		func(f *Facts) { f.Route = paidaction.Route{} },
 		func(f *Facts) { f.Route.Height = f.Chain.Height + 79 },
@@ -94,7 +98,7 @@ var ask = map[Stage]func(Settings, Facts) error{
 	Asked:  Settings.CheckInner,
 	Routed: func(s Settings, f Facts) error { _, err := s.Wrap(f); return err },
 	Held:   func(s Settings, f Facts) error { _, err := s.Forward("lnbc1", f); return err },
-	Alone:  func(s Settings, f Facts) error { return s.CheckAlone(f.Inner) },
+	Alone:  func(s Settings, f Facts) error { return s.CheckAlone(f.Inner, f.Now) },
 }
 
 func code(err error) Code {
@@ -183,7 +187,7 @@ func TestEveryRuleViolatedAlone(t *testing.T) {
 // by then, and the limits of the payment bind the node.
 func TestRulesAreCheckedAgainBeforePaying(t *testing.T) {
 	t.Parallel()
-	shapes := []Code{"HINTS_TOO_DEAR", "LOCKS_BEYOND_LND", "LOCKS_TOO_LONG", "EXPIRES_SOON", "OUTER_TOO_SHORT", "ROUTE_IMPOSSIBLE", "ROUTE_TOO_DEAR", "LOCKED_TOO_LONG"}
+	shapes := []Code{"HINTS_TOO_DEAR", "LOCKS_BEYOND_LND", "EXPIRES_LATE", "LOCKS_TOO_LONG", "EXPIRES_SOON", "OUTER_TOO_SHORT", "ROUTE_IMPOSSIBLE", "ROUTE_TOO_DEAR", "LOCKED_TOO_LONG"}
 	for _, rule := range Rules {
 		if slices.Contains(shapes, rule.Code) {
 			continue
@@ -237,6 +241,7 @@ func TestBoundsAreExact(t *testing.T) {
 		"no fee for us":           {Asked, func(f *Facts) { f.Outer = f.Inner.Amount }},
 		"the dearest hint":        {Asked, func(f *Facts) { f.Inner.HintsFee = 30 * sat }},
 		"the longest lock of LND": {Alone, func(f *Facts) { f.Inner.CLTVDelta, f.Inner.HintsCLTV = 1012, 1000 }},
+		"90 days to its expiry":   {Alone, func(f *Facts) { f.Inner.Expires = now.Add(90 * 24 * time.Hour) }},
 		"the longest hint":        {Asked, func(f *Facts) { f.Inner.HintsCLTV = 840 }},
 		"240 s to its expiry":     {Asked, func(f *Facts) { f.Inner.Expires = now.Add(240 * time.Second) }},
 		"an outer of 60 s":        {Routed, func(f *Facts) { f.Inner.Expires = now.Add(180 * time.Second) }},
