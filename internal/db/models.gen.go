@@ -374,6 +374,7 @@ type Webhook struct {
 	Former         [][]byte
 	FormerUntil    []time.Time
 	LeftAloneUntil *time.Time
+	FailedAt       *time.Time
 }
 
 type WebhookAttempt struct {
