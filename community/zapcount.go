@@ -146,7 +146,7 @@ func (z Zap) OnPaidTogether(ctx context.Context, q *db.Queries, at time.Time, me
 	return z.count(ctx, q, at, zaps...)
 }
 
-// AfterPaidTogether tells the authors, those they forward to, and their webhooks.
+// AfterPaidTogether tells those who got a part, and their webhooks.
 func (Zap) AfterPaidTogether(ctx context.Context, q *db.Queries, at time.Time, actions []int64) error {
 	if err := q.TellOfZaps(ctx, db.TellOfZapsParams{Kind: "ZAP", ActionIds: actions, At: at}); err != nil {
 		return fmt.Errorf("tell of zaps: %w", err)

@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -351,4 +352,32 @@ func TestAnAuditThatFailsStopsNothing(t *testing.T) {
 	inv := b.issue(simnode.Ask{Amount: 50_000})
 	b.Await(b.withdraw(inv.Bolt11).ID, paidaction.Paid)
 	b.wantPaidOut(inv.Hash, 50_000)
+}
+
+// heard are lines of a log; those that nobody waits for are dropped.
+type heard chan string
+
+func (h heard) Write(line []byte) (int, error) {
+	select {
+	case h <- string(line):
+	default:
+	}
+	return len(line), nil
+}
+
+// While payments cannot be counted, the gauges show what was: the log says so.
+func TestThatPaymentsCannotBeCountedIsTold(t *testing.T) {
+	b := setup(t)
+	log := make(heard, 1)
+	b.Run(b.NewRelay(func(c *relay.Config) {
+		c.Pool, c.Log = b.without("-- name: RelayStages "), slog.New(slog.NewTextHandler(log, nil))
+	}))
+	select {
+	case line := <-log:
+		if !strings.Contains(line, "level=WARN") || !strings.Contains(line, "could not be counted") {
+			t.Error(line)
+		}
+	case <-time.After(time.Minute):
+		t.Error("nothing is told")
+	}
 }

@@ -321,6 +321,8 @@ func (r *Relay) measure(ctx context.Context) error {
 		rows, err := db.New(r.Pool).RelayStages(ctx, measured)
 		if err == nil {
 			r.Metrics.show(rows, r.now())
+		} else if ctx.Err() == nil {
+			r.Log.WarnContext(ctx, "the outgoing payments could not be counted", "error", err)
 		}
 		r.showCrowds(ctx)
 		if !wait(ctx, r.Settings.Audit) {

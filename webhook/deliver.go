@@ -124,6 +124,10 @@ func (w *Webhooks) call(ctx context.Context, to db.Webhook, m db.MessageToDelive
 // longest is how long a server is left alone at most, whatever it asks for.
 const longest = 24 * time.Hour
 
+// untried is how long after a failure nobody has tried any more: longer than any pause, jittered, and the wait for a
+// place after it.
+const untried = longest + longest/8
+
 // possible reports whether anybody can have put off a try by so much: else it was put off by a clock that was wrong.
 func possible(pause time.Duration) bool { return pause <= 2*longest }
 
@@ -192,7 +196,8 @@ func (w *Webhooks) note(ctx context.Context, m db.MessageToDeliverRow, made Atte
 
 // judge stores since when a webhook has been failing. It disables one that has failed for too long, or that wants no
 // more, and tells its owner. Where the clock is not sure, no failure but the latter counts: a clock that is ahead would
-// disable a webhook at once, and one that is behind would have the others do so.
+// disable a webhook at once, and one that is behind would have the others do so. Nor does time count in which nobody
+// tried: no process ran, or there was nothing to tell.
 func (w *Webhooks) judge(ctx context.Context, q *db.Queries, to db.Webhook, made Attempt, now time.Time, sure bool) error {
 	if made.Code == CodeDelivered {
 		return q.WebhookFails(ctx, db.WebhookFailsParams{ID: to.ID})
@@ -201,10 +206,10 @@ func (w *Webhooks) judge(ctx context.Context, q *db.Queries, to db.Webhook, made
 		return nil
 	}
 	since := now
-	if to.FailingSince != nil {
+	if to.FailingSince != nil && to.FailedAt != nil && now.Sub(*to.FailedAt) <= untried {
 		since = *to.FailingSince
 	}
-	if err := q.WebhookFails(ctx, db.WebhookFailsParams{ID: to.ID, FailingSince: &since}); err != nil {
+	if err := q.WebhookFails(ctx, db.WebhookFailsParams{ID: to.ID, FailingSince: &since, FailedAt: &now}); err != nil {
 		return fmt.Errorf("note since when it fails: %w", err)
 	}
 	if to.DisabledAt != nil || made.Code != CodeGone && now.Sub(since) < tolerated {

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -154,5 +155,42 @@ func TestWhoIsPaidDirectlyIsToldWhateverIsForwardedByThen(t *testing.T) {
 	}
 	if n := w.Count(`SELECT count(*) FROM notification WHERE user_id = $1 AND kind = 'ZAP' AND action_id = $2`, friend, pa.ID); n != 1 {
 		t.Errorf("%d notifications", n)
+	}
+}
+
+// A zap is told to those who got a part of it when it was paid, by whatever forwards it: not to who would get one when
+// what follows the payment is done. Who gets a part of their own zap is not told.
+func TestWhoReceivedAPartIsToldWhateverIsForwardedByThen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	payer, author, friend, other := w.User("payer", 1_000_000, 0), w.User("author", 1_000_000, 0), w.User("friend", 0, 0), w.User("other", 0, 0)
+	post := w.Post(author, "shared", community.Forward{User: friend, Pct: 60}, community.Forward{User: payer, Pct: 10})
+	servers := map[int64]*server{}
+	for _, user := range []int64{payer, author, friend, other} {
+		servers[user] = newServer(t)
+		w.Tell(&user, servers[user].URL, "payment.received")
+	}
+	id := w.Pay(payer, community.KindZap, community.ZapArgs{Item: post, Sats: 100}, paidaction.FeeCredit).ID
+	w.Pay(author, community.KindItemUpdate, community.ItemUpdateArgs{Item: post, Forwards: []community.Forward{{User: other, Pct: 60}}}, "")
+	w.Drain()
+	w.Deliver()
+	for name, c := range map[string]struct {
+		user int64
+		msat string // "": they are not told
+	}{"the author": {author, "21000"}, "who lost the share": {friend, "42000"}, "who has it by now": {other, ""}, "the payer": {payer, ""}} {
+		var told []string
+		for _, call := range servers[c.user].Got() {
+			told = append(told, call.Body.Data.ReceivedMsat)
+		}
+		var want []string
+		if c.msat != "" {
+			want = []string{c.msat}
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("%s is told of %v msat, want %v", name, told, want)
+		}
+		if n := w.Count(`SELECT count(*) FROM notification WHERE user_id = $1 AND kind = 'ZAP' AND action_id = $2`, c.user, id); n != int64(len(want)) {
+			t.Errorf("%s has %d notifications", name, n)
+		}
 	}
 }

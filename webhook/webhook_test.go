@@ -251,6 +251,49 @@ func TestWhatIsSwitchedOnAgainBeginsAnew(t *testing.T) {
 	}
 }
 
+// Days on which nobody tries are none on which it fails: neither those in which no process runs, nor those in which there
+// is nothing to tell. A pause that a server may ask for is none of these.
+func TestWhileNobodyTriesNothingFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
+	id, _ := w.Tell(&alice, s.URL, "action.paid")
+	shown := func() webhook.Webhook {
+		t.Helper()
+		list, err := w.List(w.Ctx, &alice)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list[0]
+	}
+	s.Status(http.StatusInternalServerError)
+	w.Post(alice, "a post")
+	w.Deliver()
+	w.Clock.Advance(73 * time.Hour)
+	w.Post(alice, "another post")
+	w.Deliver()
+	if is := shown(); is.DisabledAt != nil || !is.FailingSince.Equal(w.Clock.Now()) {
+		t.Errorf("after two failures, and three days without a process: %+v", is)
+	}
+	for _, m := range w.log(id) {
+		if m.EndedAt != nil {
+			t.Errorf("given up: %+v", m)
+		}
+	}
+	since := w.Clock.Now()
+	for range 2 {
+		w.Clock.Advance(26*time.Hour + 24*time.Minute) // a day, jittered
+		w.Deliver()
+	}
+	if is := shown(); is.DisabledAt != nil || !is.FailingSince.Equal(since) {
+		t.Errorf("tried each day, failing since %s: %+v", since, is)
+	}
+	w.Clock.Advance(20 * time.Hour)
+	if w.Deliver(); shown().DisabledAt == nil {
+		t.Error("after three days of trying it is not disabled")
+	}
+}
+
 // A server that refuses and says for how long is left alone for that long: at most a day, and never less than it would
 // be anyway.
 func TestRetryAfter(t *testing.T) {

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -216,6 +217,43 @@ func TestDeliveriesAreRepeatedUntilTheyAreOver(t *testing.T) {
 	w.await("the end of the job", func() bool { return w.count(ours+` AND state = 'completed'`) == 1 })
 	if n := calls.Load(); n != 4 {
 		t.Errorf("delivered %d times", n)
+	}
+}
+
+// A job that ignores the end of its context is left behind, and whoever runs the process is told so.
+func TestAJobThatDoesNotStopIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	begun, end := make(chan struct{}), make(chan struct{})
+	w := newWorld(t, func(w *world, _ *paidaction.Config) {
+		w.config.Deliver = func(context.Context, int64) (time.Duration, error) {
+			close(begun)
+			<-end
+			return 0, nil
+		}
+	})
+	defer close(end)
+	if err := pgx.BeginFunc(w.ctx, w.pool, func(tx pgx.Tx) error {
+		return w.config.Jobs.(*Queue).InsertDeliveries(w.ctx, tx, []int64{7}, make([]time.Time, 1))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	worker, err := New(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker.stopLimit = time.Millisecond
+	ctx, stop := context.WithCancel(w.ctx)
+	defer stop()
+	over := make(chan error, 1)
+	go func() { over <- worker.Run(ctx) }()
+	select {
+	case <-begun:
+	case <-w.ctx.Done():
+		t.Fatal("it is not begun")
+	}
+	stop()
+	if err := <-over; err == nil || !strings.Contains(err.Error(), "jobs did not stop in time") {
+		t.Errorf("it says %v", err)
 	}
 }
 

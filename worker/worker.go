@@ -117,7 +117,10 @@ func (c Config) inTx(ctx context.Context, do func(*db.Queries, pgx.Tx) error) er
 }
 
 // Worker runs jobs, sweeps and folds. Any number of workers may work on one database.
-type Worker struct{ Config }
+type Worker struct {
+	Config
+	stopLimit time.Duration
+}
 
 // New makes a worker.
 func New(c Config) (*Worker, error) {
@@ -125,7 +128,7 @@ func New(c Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Worker{c}, nil
+	return &Worker{c, stopLimit}, nil
 }
 
 // Run works until ctx ends, and then returns nil. Failures of the database or a node do not end it: they are reported
@@ -135,7 +138,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.runJobs(ctx) })
 	loop := func(interval time.Duration, do func(context.Context)) {
-		group.Go(func() error { return every(ctx, w.Clock, interval, do) })
+		group.Go(func() error {
+			_ = every(ctx, w.Clock, interval, do) // that it was stopped would hide what runJobs says later
+			return nil
+		})
 	}
 	loop(w.Settings.OverdueEvery, w.SweepOverdue)
 	loop(w.Settings.SweepEvery, w.Sweep)
@@ -227,13 +233,13 @@ func (w *Worker) runJobs(ctx context.Context) error {
 	loops.Go(func() { _ = every(ctx, w.Clock, forwardEvery, func(ctx context.Context) { w.bringForward(ctx, pool) }) })
 	loops.Go(func() { _ = every(ctx, w.Clock, dueEvery, func(ctx context.Context) { w.makeDue(ctx, pool) }) })
 	loops.Wait() // until ctx ends
-	limit := time.NewTimer(stopLimit)
+	limit := time.NewTimer(w.stopLimit)
 	defer limit.Stop()
 	select {
 	case <-client.Stopped():
 		return ctx.Err()
 	case <-limit.C:
-		return errors.New("worker: jobs did not stop in time; the sweep of another process takes their actions on")
+		return errors.New("worker: jobs did not stop in time; what they leave is done again: by a sweep, or once they are rescued")
 	}
 }
 

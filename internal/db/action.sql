@@ -257,8 +257,12 @@ WHERE paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND (paid_action.d
 ORDER BY paid_action.deadline, paid_action.id LIMIT @page;
 
 -- name: OverdueActions :many
-SELECT id, deadline FROM paid_action
-WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= @at AND (deadline, id) > (@after_deadline::timestamptz, @after_id::bigint)
+-- What a receiver lets hang is not (ListStuck): the sweep would ask its node each time, for hours, before it comes to what has just become overdue. The audit
+-- does so, the action's own job, and the full sweep.
+SELECT id, deadline FROM paid_action a
+WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= @at AND (deadline, id) > (@after_deadline::timestamptz, @after_id::bigint) AND NOT (
+    (state = 'FORWARDING' OR (state = 'FORWARDED' AND flow = 'OUTGOING')) AND EXISTS (
+        SELECT FROM relay_payment r WHERE r.action_id = a.id AND r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL OFFSET 0))
 ORDER BY deadline, id LIMIT @page;
 
 -- name: ActionsDueAtHeight :many

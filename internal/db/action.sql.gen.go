@@ -1203,8 +1203,10 @@ func (q *Queries) OriginOf(ctx context.Context, id int64) (OriginOfRow, error) {
 }
 
 const overdueActions = `-- name: OverdueActions :many
-SELECT id, deadline FROM paid_action
-WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= $1 AND (deadline, id) > ($2::timestamptz, $3::bigint)
+SELECT id, deadline FROM paid_action a
+WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= $1 AND (deadline, id) > ($2::timestamptz, $3::bigint) AND NOT (
+    (state = 'FORWARDING' OR (state = 'FORWARDED' AND flow = 'OUTGOING')) AND EXISTS (
+        SELECT FROM relay_payment r WHERE r.action_id = a.id AND r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL OFFSET 0))
 ORDER BY deadline, id LIMIT $4
 `
 
@@ -1220,6 +1222,8 @@ type OverdueActionsRow struct {
 	Deadline *time.Time
 }
 
+// What a receiver lets hang is not (ListStuck): the sweep would ask its node each time, for hours, before it comes to what has just become overdue. The audit
+// does so, the action's own job, and the full sweep.
 func (q *Queries) OverdueActions(ctx context.Context, arg OverdueActionsParams) ([]OverdueActionsRow, error) {
 	rows, err := q.db.Query(ctx, overdueActions,
 		arg.At,

@@ -157,15 +157,15 @@ SELECT w.webhook_id, w.step_id, told.action_id, 'payment.received', w.at FROM to
     CROSS JOIN LATERAL (SELECT FROM webhook WHERE webhook.id = w.webhook_id AND webhook.disabled_at IS NULL FOR KEY SHARE) AS still;
 
 -- name: TellOfZaps :exec
--- The same of zaps, to whoever wrote what was zapped, to those whom they forward to, and to who was paid directly, whom they may forward to no more; who zaps
--- themselves is not told. In one order in all transactions. Webhooks are locked as in InsertHistory.
+-- The same of zaps, to those who got a part of them, by the postings or directly: what is zapped may be forwarded to others by now. Who zaps themselves is not
+-- told; accounts below 16 are the system's (ledger/account.go). In one order in all transactions. Webhooks are locked as in InsertHistory.
 WITH told AS (
     INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
     SELECT receiver.id, @kind, zap.action_id, zap.item_id, @at::timestamptz
-    FROM zap JOIN item ON item.id = zap.item_id
-        CROSS JOIN LATERAL (SELECT item.author_id AS id UNION ALL SELECT f.user_id FROM item_forward f WHERE f.item_id = item.id
+    FROM zap CROSS JOIN LATERAL (
+            SELECT p.to_account / 16 AS id FROM posting p WHERE p.action_id = zap.action_id AND p.reason IN ('zap', 'zap forwarded')
             UNION ALL SELECT r.receiver_id FROM relay_payment r WHERE r.action_id = zap.action_id AND r.preimage IS NOT NULL) AS receiver
-    WHERE zap.action_id = ANY (@action_ids::bigint[]) AND receiver.id IS NOT NULL AND receiver.id IS DISTINCT FROM zap.user_id
+    WHERE zap.action_id = ANY (@action_ids::bigint[]) AND receiver.id > 0 AND receiver.id IS DISTINCT FROM zap.user_id
     ORDER BY zap.action_id, receiver.id
     ON CONFLICT DO NOTHING
     RETURNING user_id, action_id

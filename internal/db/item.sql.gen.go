@@ -715,10 +715,10 @@ const tellOfZaps = `-- name: TellOfZaps :exec
 WITH told AS (
     INSERT INTO notification (user_id, kind, action_id, item_id, created_at)
     SELECT receiver.id, $1, zap.action_id, zap.item_id, $2::timestamptz
-    FROM zap JOIN item ON item.id = zap.item_id
-        CROSS JOIN LATERAL (SELECT item.author_id AS id UNION ALL SELECT f.user_id FROM item_forward f WHERE f.item_id = item.id
+    FROM zap CROSS JOIN LATERAL (
+            SELECT p.to_account / 16 AS id FROM posting p WHERE p.action_id = zap.action_id AND p.reason IN ('zap', 'zap forwarded')
             UNION ALL SELECT r.receiver_id FROM relay_payment r WHERE r.action_id = zap.action_id AND r.preimage IS NOT NULL) AS receiver
-    WHERE zap.action_id = ANY ($3::bigint[]) AND receiver.id IS NOT NULL AND receiver.id IS DISTINCT FROM zap.user_id
+    WHERE zap.action_id = ANY ($3::bigint[]) AND receiver.id > 0 AND receiver.id IS DISTINCT FROM zap.user_id
     ORDER BY zap.action_id, receiver.id
     ON CONFLICT DO NOTHING
     RETURNING user_id, action_id
@@ -734,8 +734,8 @@ type TellOfZapsParams struct {
 	ActionIds []int64
 }
 
-// The same of zaps, to whoever wrote what was zapped, to those whom they forward to, and to who was paid directly, whom they may forward to no more; who zaps
-// themselves is not told. In one order in all transactions. Webhooks are locked as in InsertHistory.
+// The same of zaps, to those who got a part of them, by the postings or directly: what is zapped may be forwarded to others by now. Who zaps themselves is not
+// told; accounts below 16 are the system's (ledger/account.go). In one order in all transactions. Webhooks are locked as in InsertHistory.
 func (q *Queries) TellOfZaps(ctx context.Context, arg TellOfZapsParams) error {
 	_, err := q.db.Exec(ctx, tellOfZaps, arg.Kind, arg.At, arg.ActionIds)
 	return err

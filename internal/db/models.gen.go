@@ -375,6 +375,7 @@ type Webhook struct {
 	Former         [][]byte
 	FormerUntil    []time.Time
 	LeftAloneUntil *time.Time
+	FailedAt       *time.Time
 }
 
 type WebhookAttempt struct {

@@ -62,6 +62,10 @@ func TestWhatAnOperatorListsIsFoundInAnyHistory(t *testing.T) {
 			_, err := q.ListStuck(ctx, db.ListStuckParams{At: new(time.Now()), Page: 50})
 			return err
 		}},
+		{"OverdueActions", "relay_payment_action_id_key", "relay_payment_open", func() error {
+			_, err := q.OverdueActions(ctx, db.OverdueActionsParams{At: new(time.Now()), AfterDeadline: time.Unix(0, 0), Page: 500})
+			return err
+		}},
 		{"OpenByState", "relay_payment_action_id_key", "relay_payment_open", func() error {
 			_, err := q.OpenByState(ctx, db.OpenByStateParams{StuckSince: time.Now(), Page: 10_000})
 			return err

@@ -18,7 +18,7 @@ SELECT * FROM webhook WHERE id = $1 FOR NO KEY UPDATE;
 UPDATE webhook SET former = @former, former_until = @former_until, previous = secret, previous_until = @previous_until, secret = @secret WHERE id = @id;
 
 -- name: EnableWebhook :exec
-UPDATE webhook SET disabled_at = sqlc.narg(disabled_at), failing_since = NULL, left_alone_until = NULL
+UPDATE webhook SET disabled_at = sqlc.narg(disabled_at), failing_since = NULL, failed_at = NULL, left_alone_until = NULL
 WHERE id = @id AND user_id IS NOT DISTINCT FROM sqlc.narg(user_id);
 
 -- name: DeleteWebhook :exec
@@ -33,7 +33,8 @@ DELETE FROM webhook_message WHERE id = ANY (ARRAY(SELECT old.id FROM webhook_mes
 UPDATE webhook SET disabled_at = @at WHERE id = @id AND disabled_at IS NULL;
 
 -- name: WebhookFails :exec
-UPDATE webhook SET failing_since = sqlc.narg(failing_since) WHERE id = @id AND failing_since IS DISTINCT FROM sqlc.narg(failing_since);
+UPDATE webhook SET failing_since = sqlc.narg(failing_since), failed_at = sqlc.narg(failed_at)
+WHERE id = @id AND (failing_since, failed_at) IS DISTINCT FROM (sqlc.narg(failing_since)::timestamptz, sqlc.narg(failed_at)::timestamptz);
 
 -- name: LeaveWebhookAlone :exec
 -- Of two answers that come at once, the one that asks for longer counts.

@@ -145,7 +145,7 @@ func (q *Queries) DisableWebhook(ctx context.Context, arg DisableWebhookParams) 
 }
 
 const enableWebhook = `-- name: EnableWebhook :exec
-UPDATE webhook SET disabled_at = $1, failing_since = NULL, left_alone_until = NULL
+UPDATE webhook SET disabled_at = $1, failing_since = NULL, failed_at = NULL, left_alone_until = NULL
 WHERE id = $2 AND user_id IS NOT DISTINCT FROM $3
 `
 
@@ -181,7 +181,7 @@ func (q *Queries) EndMessagesNow(ctx context.Context, arg EndMessagesNowParams) 
 }
 
 const getWebhook = `-- name: GetWebhook :one
-SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until, left_alone_until FROM webhook WHERE id = $1
+SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until, left_alone_until, failed_at FROM webhook WHERE id = $1
 `
 
 func (q *Queries) GetWebhook(ctx context.Context, id int64) (Webhook, error) {
@@ -201,6 +201,7 @@ func (q *Queries) GetWebhook(ctx context.Context, id int64) (Webhook, error) {
 		&i.Former,
 		&i.FormerUntil,
 		&i.LeftAloneUntil,
+		&i.FailedAt,
 	)
 	return i, err
 }
@@ -302,7 +303,7 @@ func (q *Queries) LeaveWebhookAlone(ctx context.Context, arg LeaveWebhookAlonePa
 }
 
 const lockWebhook = `-- name: LockWebhook :one
-SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until, left_alone_until FROM webhook WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until, left_alone_until, failed_at FROM webhook WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockWebhook(ctx context.Context, id int64) (Webhook, error) {
@@ -322,6 +323,7 @@ func (q *Queries) LockWebhook(ctx context.Context, id int64) (Webhook, error) {
 		&i.Former,
 		&i.FormerUntil,
 		&i.LeftAloneUntil,
+		&i.FailedAt,
 	)
 	return i, err
 }
@@ -573,21 +575,23 @@ func (q *Queries) RotateWebhook(ctx context.Context, arg RotateWebhookParams) er
 }
 
 const webhookFails = `-- name: WebhookFails :exec
-UPDATE webhook SET failing_since = $1 WHERE id = $2 AND failing_since IS DISTINCT FROM $1
+UPDATE webhook SET failing_since = $1, failed_at = $2
+WHERE id = $3 AND (failing_since, failed_at) IS DISTINCT FROM ($1::timestamptz, $2::timestamptz)
 `
 
 type WebhookFailsParams struct {
 	FailingSince *time.Time
+	FailedAt     *time.Time
 	ID           int64
 }
 
 func (q *Queries) WebhookFails(ctx context.Context, arg WebhookFailsParams) error {
-	_, err := q.db.Exec(ctx, webhookFails, arg.FailingSince, arg.ID)
+	_, err := q.db.Exec(ctx, webhookFails, arg.FailingSince, arg.FailedAt, arg.ID)
 	return err
 }
 
 const webhookOf = `-- name: WebhookOf :one
-SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until, left_alone_until FROM webhook WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2
+SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until, left_alone_until, failed_at FROM webhook WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2
 `
 
 type WebhookOfParams struct {
@@ -612,12 +616,13 @@ func (q *Queries) WebhookOf(ctx context.Context, arg WebhookOfParams) (Webhook, 
 		&i.Former,
 		&i.FormerUntil,
 		&i.LeftAloneUntil,
+		&i.FailedAt,
 	)
 	return i, err
 }
 
 const webhooksOf = `-- name: WebhooksOf :many
-SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until, left_alone_until FROM webhook WHERE user_id = $1 OR (user_id IS NULL AND $1 IS NULL) ORDER BY id
+SELECT id, user_id, url, events, secret, previous, previous_until, failing_since, disabled_at, created_at, former, former_until, left_alone_until, failed_at FROM webhook WHERE user_id = $1 OR (user_id IS NULL AND $1 IS NULL) ORDER BY id
 `
 
 // Somebody's, or the operator's. IS NOT DISTINCT FROM would use no index, and read everybody's.
@@ -644,6 +649,7 @@ func (q *Queries) WebhooksOf(ctx context.Context, userID *int64) ([]Webhook, err
 			&i.Former,
 			&i.FormerUntil,
 			&i.LeftAloneUntil,
+			&i.FailedAt,
 		); err != nil {
 			return nil, err
 		}
