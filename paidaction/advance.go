@@ -36,6 +36,7 @@ type finding struct {
 	reason   string    // given by an operator
 	driven   bool      // found by Drive, which also takes the next step
 	asked    time.Time // a moment before the node was asked
+	doubt    string    // the latest about the database before any node was asked, of what restsOnAbsence
 }
 
 // driveGrace is how long after a driven step its job is due. The job is for the case that the driver dies.
@@ -99,12 +100,18 @@ func (e *Engine) advance(ctx context.Context, pa *PaidAction, driven bool) (Prog
 		e.Log.DebugContext(ctx, "an action is looked at that has ended", "action", pa.ID, "state", pa.State)
 		return Done, nil
 	}
-	asked := e.now()
+	asked, doubt := e.now(), ""
 	found, err := e.observe(ctx, pa, driven)
+	if step, ok := FindStep(pa.Flow, pa.State, found.fact); err == nil && ok && step.restsOnAbsence() {
+		// Payments that go well spare themselves the question, so it comes only now, and the node is asked once more.
+		if doubt, err = latestDoubt(ctx, db.New(e.Pool)); err == nil {
+			found, err = e.observe(ctx, pa, driven)
+		}
+	}
 	if err != nil {
 		return Owing, fmt.Errorf("action %d in %s: %w", pa.ID, pa.State, err)
 	}
-	found.driven, found.asked = driven, asked
+	found.driven, found.asked, found.doubt = driven, asked, doubt
 	return e.step(ctx, pa, found)
 }
 
@@ -179,6 +186,10 @@ func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error, found 
 	if !ok {
 		return Owing, fmt.Errorf("action %d in %s cannot be refused: %w", pa.ID, pa.State, cause)
 	}
+	doubt, err := latestDoubt(ctx, db.New(e.Pool))
+	if err != nil {
+		return Owing, fmt.Errorf("action %d, which is to be refused (%w): %w", pa.ID, cause, err)
+	}
 	if sent, err := e.sentOn(ctx, pa, step); err != nil {
 		return Owing, fmt.Errorf("action %d, which is to be refused (%w): %w", pa.ID, cause, err)
 	} else if sent {
@@ -190,7 +201,7 @@ func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error, found 
 		e.fault(ctx, pa.ID, cause)
 		refusal = Errorf(CodeInternal, "This could not be done. Your payment goes back to you.")
 	}
-	moved, err := e.move(ctx, pa.ID, step, finding{fact: PerformRefused, failure: refusal, driven: found.driven, asked: found.asked})
+	moved, err := e.move(ctx, pa.ID, step, finding{fact: PerformRefused, failure: refusal, driven: found.driven, asked: found.asked, doubt: doubt})
 	if err != nil {
 		return Owing, err
 	}
@@ -227,8 +238,8 @@ func permitted(step Step, driven bool, now time.Time) *time.Time {
 // move takes one step in one transaction. It returns false where the step is no longer possible: the action has moved
 // on, or what the step depends on has changed. That is no error.
 //
-// Whoever takes a step that gives a payment back, or ends a wrapped action that waits for one, has asked sentOn, and
-// says in found.asked since when: stillTrue refuses the step if a restored database was accepted meanwhile.
+// Whoever takes a step that rests on absence has asked sentOn, and says in found.doubt what was the latest doubt about the
+// database before: stillTrue refuses the step if a restored one was doubted, or accepted, meanwhile.
 func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (moved bool, err error) {
 	err = e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) error {
 		moved = false
@@ -336,21 +347,20 @@ func (e *Engine) storeCalls(ctx context.Context, pg pgx.Tx, step Step, driven bo
 // stillTrue checks again, under the row's lock, what a step depends on in the database itself. It is not asked for steps
 // that are taken together (inStride), so none of those has a condition here.
 func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction, step Step, found finding) (bool, error) {
-	givesBack := step.When == GivenUp || step.To == Canceling && (step.From == PendingHeld || step.From == Held)
-	if givesBack {
+	if step.givesBack() {
 		// After a restore or a fail-over the row may be older than what was done: the payment may be taken, or sent on
 		// to its receiver, and it cannot be given back any more. Going forward finds that out.
 		if err := e.MayBegin(); err != nil {
 			return false, Errorf(CodeTryAgain, "No payment is given back while we check our books. Nothing was changed. Try again later.").Because(err)
 		}
 	}
-	if givesBack || step.Flow == FlowWrapped && step.From == PendingHeld && step.When == InvoiceIsGone {
+	if step.restsOnAbsence() {
 		// A process that was stopped since it asked the nodes (sentOn) may not even know that the database was restored.
-		accepted, err := q.AcceptedSince(ctx, found.asked)
+		doubt, err := latestDoubt(ctx, q)
 		if err != nil {
-			return false, fmt.Errorf("ask whether the database was restored: %w", err)
+			return false, err
 		}
-		if accepted {
+		if doubt != found.doubt {
 			return false, Errorf(CodeTryAgain, "We have checked our books meanwhile. Nothing was changed. Try again.")
 		}
 	}
@@ -376,6 +386,27 @@ func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction
 		return inv.Bolt11 == nil, nil
 	}
 	return true, nil
+}
+
+// givesBack reports whether a step gives back a payment that may be held.
+func (s Step) givesBack() bool {
+	return s.When == GivenUp || s.To == Canceling && (s.From == PendingHeld || s.From == Held)
+}
+
+// restsOnAbsence reports whether a step is right only if a payment was neither taken nor sent on. Nodes were asked, but
+// not about what a database that was restored since has forgotten.
+func (s Step) restsOnAbsence() bool {
+	return s.givesBack() || s.Flow == FlowWrapped && s.From == PendingHeld && s.When == InvoiceIsGone
+}
+
+// latestDoubt names the latest doubt about the database, for stillTrue. No clock says what came first: a process's may be
+// wrong.
+func latestDoubt(ctx context.Context, q *db.Queries) (string, error) {
+	doubt, err := q.LatestDoubt(ctx)
+	if err != nil {
+		return "", fmt.Errorf("ask whether the database was restored: %w", err)
+	}
+	return doubt, nil
 }
 
 // deadlineAfter is the time by which a state that we have to leave ourselves should be left.

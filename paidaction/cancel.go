@@ -3,6 +3,8 @@ package paidaction
 import (
 	"context"
 	"fmt"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
 // Cancel gives up an action whose invoice is not paid, and waits for the node's answer. The action may come back PAID:
@@ -13,19 +15,22 @@ import (
 // where nothing was changed, UNKNOWN_OUTCOME where it may have been: asking again is harmless.
 func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
 	ctx = About(ctx, id)
-	asked := e.now()
 	pa, err := e.Get(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
 	if step, ok := FindStep(pa.Flow, pa.State, CancelRequested); ok {
+		doubt, err := latestDoubt(ctx, db.New(e.Pool))
+		if err != nil {
+			return nil, forCaller(err)
+		}
 		if sent, err := e.sentOn(ctx, pa, step); err != nil {
 			return nil, Errorf(CodeTryAgain, "We cannot find out right now whether this may be cancelled. Nothing was changed. Try again later.").Because(err)
 		} else if sent {
 			return nil, notCancelable()
 		}
 		reason := Errorf(CodeCanceled, "You cancelled the payment.")
-		if _, err := e.move(ctx, id, step, finding{fact: CancelRequested, failure: reason, asked: asked}); err != nil {
+		if _, err := e.move(ctx, id, step, finding{fact: CancelRequested, failure: reason, doubt: doubt}); err != nil {
 			return nil, forCaller(err)
 		}
 	} else if pa.State != Canceling && pa.State != Failed {

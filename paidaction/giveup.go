@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
 // ErrNotGivenUp says that an action cannot be given up: its node can still tell what became of it, or cannot be asked
@@ -24,7 +26,10 @@ var ErrNotGivenUp = errors.New("only what a node that has lost its data will nev
 // ErrNotGivenUp where it cannot be given up; ErrNoAction is wrapped where there is no such action; TRY_AGAIN while the
 // database is in doubt.
 func (e *Engine) GiveUp(ctx context.Context, id int64, reason string) error {
-	asked := e.now()
+	doubt, err := latestDoubt(ctx, db.New(e.Pool))
+	if err != nil {
+		return err
+	}
 	pa, err := e.get(ctx, id)
 	if err != nil {
 		return err
@@ -52,7 +57,7 @@ func (e *Engine) GiveUp(ctx context.Context, id int64, reason string) error {
 	case sent:
 		return fmt.Errorf("%w: a node pays the receiver of action %d", ErrNotGivenUp, id)
 	}
-	moved, err := e.move(ctx, id, step, finding{fact: GivenUp, failure: Errorf(CodeInternal, "%s", reason), asked: asked})
+	moved, err := e.move(ctx, id, step, finding{fact: GivenUp, failure: Errorf(CodeInternal, "%s", reason), doubt: doubt})
 	if err == nil && !moved {
 		err = fmt.Errorf("%w: action %d has moved on", ErrNotGivenUp, id)
 	}

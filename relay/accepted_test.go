@@ -27,13 +27,23 @@ func (b *bundle) accept() {
 	}
 }
 
+// clocks are those of the process that begins something, or asks the nodes: how far each is ahead.
+var clocks = map[string]time.Duration{"a right clock": 0, "a clock that is ahead": 5 * time.Minute}
+
+// by has something done by a process whose clock is so far ahead.
+func (b *bundle) by(ahead time.Duration, do func()) {
+	b.Engine.Now = func() time.Time { return b.Clock.Now().Add(ahead) }
+	do()
+	b.Engine.Now = b.Clock.Now
+}
+
 // sentAndForgotten is a zap whose payment the second node holds for the receiver. The database was restored to before
-// the payer's payment was held, and that was accepted.
-func sentAndForgotten(t *testing.T) (b *bundle, pa *paidaction.PaidAction) {
+// the payer's payment was held, and that was accepted. It was begun by a clock that was so far ahead.
+func sentAndForgotten(t *testing.T, ahead time.Duration) (b *bundle, pa *paidaction.PaidAction) {
 	b = setup(t, "one", "two")
 	b.wallet.Ask.Act = simnode.Holds
 	b.Node.SetSendable(0)
-	pa = b.zap()
+	b.by(ahead, func() { pa = b.zap() })
 	restore := pgtest.Backup(t, b.Pool)
 	b.pay(pa)
 	stop := b.Run(b.Relay)
@@ -92,18 +102,20 @@ func TestAPaymentThatWasSentOnAndForgottenIsNotGivenBack(t *testing.T) {
 			b.Advance(pa.ID)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b, pa := sentAndForgotten(t)
-			goes(b, pa)
-			b.WantState(pa.ID, paidaction.Forwarding)
-			b.wantPaidOnce(pa)
-		})
+		for by, ahead := range clocks {
+			t.Run(name+", begun by "+by, func(t *testing.T) {
+				b, pa := sentAndForgotten(t, ahead)
+				goes(b, pa)
+				b.WantState(pa.ID, paidaction.Forwarding)
+				b.wantPaidOnce(pa)
+			})
+		}
 	}
 }
 
 // Where its node gave the payer's payment back meanwhile, the receiver is paid with our money: that is booked.
 func TestTheLossOfAForgottenPaymentIsBooked(t *testing.T) {
-	b, pa := sentAndForgotten(t)
+	b, pa := sentAndForgotten(t, 0)
 	b.settle(pa)
 	b.Node.Mine(b.outer(pa).NodeInvoice().ExpiryHeight - 18 - b.Node.Height())
 	b.wantOuter(pa, paidaction.InvoiceCanceled)
@@ -118,7 +130,7 @@ func TestTheLossOfAForgottenPaymentIsBooked(t *testing.T) {
 
 // While the node that may have it is silent, nothing is given back, and nothing is concluded.
 func TestAPaymentThatMayHaveBeenSentOnWaitsForASilentNode(t *testing.T) {
-	b, pa := sentAndForgotten(t)
+	b, pa := sentAndForgotten(t, 0)
 	b.Nodes[1].SetAway(true)
 	_, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), pa.ID)
 	b.WantRefusal(err, paidaction.CodeTryAgain)
@@ -154,6 +166,28 @@ func TestWhatNoNodeHasIsGivenBack(t *testing.T) {
 		b.wantOuter(pa, paidaction.InvoiceCanceled)
 		b.wantReceived(pa, 0)
 	}
+	b.wantSound()
+}
+
+// Some histories were met by a clock that was ahead, and count as accepted later still. What is asked after they were
+// accepted counts at once.
+func TestAnAcceptanceThatLiesAheadHoldsUpNothing(t *testing.T) {
+	b := setup(t, "one", "two").rich(200)
+	open := b.zap()
+	b.accept()
+	if _, err := b.Pool.Exec(b.Ctx, `UPDATE timeline SET met_at = met_at + interval '3 hours', accepted_at = accepted_at + interval '3 hours'`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), open.ID); err != nil {
+		t.Error(err)
+	}
+	b.WantState(open.ID, paidaction.Failed)
+	refused, paid := b.withdraw(b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Refuses}).Bolt11), b.withdraw(b.issue(simnode.Ask{Amount: 50_000}).Bolt11)
+	b.Nodes[1].SetAway(true) // it cannot have what was begun since
+	b.Run(b.Relay)
+	b.Await(refused.ID, paidaction.Failed)
+	b.Await(paid.ID, paidaction.Paid)
+	b.Nodes[1].SetAway(false)
 	b.wantSound()
 }
 
@@ -233,49 +267,82 @@ func (s *after) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)
 // Meanwhile it is, and a database that has forgotten it is restored and accepted: what was found out before is no word
 // of that one.
 func TestWhoStoodStillWhileADatabaseWasRestoredCancelsNothing(t *testing.T) {
+	for by, ahead := range clocks {
+		t.Run("by "+by, func(t *testing.T) {
+			b := setup(t, "one", "two")
+			b.wallet.Ask.Act = simnode.Holds
+			b.Node.SetSendable(0)
+			pa := b.zap()
+			restore := pgtest.Backup(t, b.Pool)
+			s := &after{query: "-- name: BegunBeforeAccepted"}
+			pool, stale := b.traced(s), *b.Engine
+			stale.Relay = b.NewRelay(func(c *relay.Config) { c.Pool = pool })
+			stale.Now = func() time.Time { return b.Clock.Now().Add(ahead) }
+			s.what = func() {
+				b.pay(pa)
+				stop := b.Run(b.Relay)
+				b.awaitHeld(pa)
+				stop()
+				restore()
+				b.accept()
+			}
+			_, err := stale.Cancel(b.Ctx, enginetest.Caller(b.payer), pa.ID)
+			b.WantRefusal(err, paidaction.CodeTryAgain)
+			b.WantState(pa.ID, paidaction.PendingHeld)
+			b.settle(pa)
+			b.Advance(pa.ID)
+			b.wantPaidOnce(pa)
+		})
+	}
+}
+
+// Nor does whoever has found its invoice open at its deadline, or gone: it was paid since, and that was forgotten.
+func TestWhoStoodStillWhileADatabaseWasRestoredFindsNoDeadlinePassed(t *testing.T) {
 	b := setup(t, "one", "two")
 	b.wallet.Ask.Act = simnode.Holds
 	b.Node.SetSendable(0)
 	pa := b.zap()
 	restore := pgtest.Backup(t, b.Pool)
-	s := &after{query: "-- name: BegunBeforeAccepted"}
-	usual := b.Engine.Relay
-	pool := b.traced(s)
-	b.Engine.Relay = b.NewRelay(func(c *relay.Config) { c.Pool = pool })
-	s.what = func() {
-		b.Engine.Relay = usual
+	stale := *b.Engine
+	stale.Now = func() time.Time { return b.Clock.Now().Add(15 * time.Minute) }
+	b.Node.After(simnode.MethodLookup, func(paidaction.Hash) {
 		b.pay(pa)
 		stop := b.Run(b.Relay)
 		b.awaitHeld(pa)
 		stop()
 		restore()
 		b.accept()
+	})
+	if _, err := stale.Advance(b.Ctx, pa.ID); err != nil {
+		t.Error(err)
 	}
-	_, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), pa.ID)
-	b.WantRefusal(err, paidaction.CodeTryAgain)
-	b.WantState(pa.ID, paidaction.PendingHeld)
+	b.WantState(pa.ID, paidaction.Forwarding)
 	b.settle(pa)
-	b.Advance(pa.ID)
 	b.wantPaidOnce(pa)
 }
 
 // The same where a payment is given up: it was sent since the nodes were asked, and the database that is there now has
 // forgotten that.
 func TestWhoStoodStillWhileADatabaseWasRestoredGivesNothingUp(t *testing.T) {
-	b := setup(t).rich(100)
-	b.Node.SetSendable(0)
-	inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Holds, Expiry: 7 * 24 * time.Hour})
-	pa := b.withdraw(inv.Bolt11)
-	restore := pgtest.Backup(t, b.Pool)
-	b.Clock.Advance(time.Hour)
-	b.Node.After(simnode.MethodTrack, func(paidaction.Hash) { // whoever gives it up has asked every node
-		b.Node.SetSendable(1_000_000_000)
-		b.sendAndDie("one", inv.Hash)
-		restore()
-		b.accept()
-	})
-	if out, err := b.NewRelay().Proceed(b.Ctx, pa.ID); out.Failure != nil || err == nil {
-		t.Errorf("%+v, %v", out, err)
+	for by, ahead := range clocks {
+		t.Run("by "+by, func(t *testing.T) {
+			b := setup(t).rich(100)
+			b.Node.SetSendable(0)
+			inv := b.issue(simnode.Ask{Amount: 50_000, Act: simnode.Holds, Expiry: 7 * 24 * time.Hour})
+			pa := b.withdraw(inv.Bolt11)
+			restore := pgtest.Backup(t, b.Pool)
+			b.Clock.Advance(time.Hour)
+			b.Node.After(simnode.MethodTrack, func(paidaction.Hash) { // whoever gives it up has asked every node
+				b.Node.SetSendable(1_000_000_000)
+				b.sendAndDie("one", inv.Hash)
+				restore()
+				b.accept()
+			})
+			stale := b.NewRelay(func(c *relay.Config) { c.Now = func() time.Time { return b.Clock.Now().Add(ahead) } })
+			if out, err := stale.Proceed(b.Ctx, pa.ID); out.Failure != nil || err == nil {
+				t.Errorf("%+v, %v", out, err)
+			}
+			b.wantTaken(pa, inv.Hash)
+		})
 	}
-	b.wantTaken(pa, inv.Hash)
 }

@@ -78,7 +78,7 @@ func (r *Relay) ended(ctx context.Context, row db.RelayPayment, e ending, why re
 	if e.outcome == endedFailed {
 		but = e.attempt.Node // it has said what it says
 	}
-	has, err := r.whoHas(ctx, row, but)
+	has, err := r.forGood(ctx, row, but)
 	switch {
 	case err != nil:
 		return paidaction.Outcome{}, err

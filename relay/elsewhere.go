@@ -28,7 +28,7 @@ type possession struct {
 	answered bool      // one that sends did answer; any, where none sends any more
 	silent   bool      // one did not that could have it
 	asked    time.Time // a moment before they were asked, by Monotonic
-	at       time.Time // the same moment, by the clock of what is stored
+	doubt    string    // the latest about the database, before they were asked: only what forGood says has it
 }
 
 // errSilent says that the database may lack claims, and that nobody knows yet whether a node has the payment.
@@ -41,7 +41,7 @@ var errSilent = errors.New("the database may lack claims, and a node that could 
 // it returns errSilent, unless a node that did answer has the payment. What began before a history of the database
 // was accepted may lack one for good.
 func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (has possession, err error) {
-	has.asked, has.at = r.Monotonic(), r.now()
+	has.asked = r.Monotonic()
 	limited, cancel := context.WithTimeout(ctx, askOthers)
 	defer cancel()
 	names := slices.DeleteFunc(slices.Clone(r.Nodes.Ours()), func(n string) bool { return n == but })
@@ -89,6 +89,26 @@ func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (ha
 	return has, nil
 }
 
+// forGood is whoHas for whoever gives a payment up where none has it, which counts then.
+func (r *Relay) forGood(ctx context.Context, row db.RelayPayment, but string) (has possession, err error) {
+	doubt, err := latestDoubt(ctx, db.New(r.Pool))
+	if err != nil {
+		return has, err
+	}
+	has, err = r.whoHas(ctx, row, but)
+	has.doubt = doubt
+	return has, err
+}
+
+// latestDoubt names the latest doubt about the database, for counts.
+func latestDoubt(ctx context.Context, q *db.Queries) (string, error) {
+	doubt, err := q.LatestDoubt(ctx)
+	if err != nil {
+		return "", fmt.Errorf("ask whether the database was restored: %w", err)
+	}
+	return doubt, nil
+}
+
 // begunBeforeAccepted reports whether the database may lack claims on a payment for good.
 func (r *Relay) begunBeforeAccepted(ctx context.Context, row db.RelayPayment) (bool, error) {
 	accepted, err := db.New(r.Pool).BegunBeforeAccepted(ctx, row.ActionID)
@@ -122,21 +142,18 @@ func (r *Relay) mayLack(asked time.Time) bool {
 	return asked.Sub(since) < r.Settings.SendWindow+r.Settings.Grace+askOthers
 }
 
-// counts is nil if what nodes said is about all that this database may have forgotten: no copy has taken over since
-// they were asked, nor has a history been accepted since. A process that was stopped meanwhile may have heard of
-// neither.
+// counts is nil if what nodes said (forGood) is about all that this database may have forgotten: no copy has taken over
+// since they were asked, nor has a history been doubted or accepted since. A process that was stopped meanwhile may have
+// heard of neither, and no clock of a process says what came first.
 func (r *Relay) counts(ctx context.Context, q *db.Queries, has possession) error {
 	if r.mayLack(has.asked) {
 		return errSilent
 	}
-	accepted, err := q.AcceptedSince(ctx, has.at)
-	if err != nil {
-		return fmt.Errorf("ask whether the database was restored: %w", err)
+	doubt, err := latestDoubt(ctx, q)
+	if err == nil && doubt != has.doubt {
+		err = errSilent
 	}
-	if accepted {
-		return errSilent
-	}
-	return nil
+	return err
 }
 
 // leave ends a claim under which nothing was sent, in favour of the node that has the payment. If an earlier claim may

@@ -60,7 +60,7 @@ func (r *Relay) GiveUp(ctx context.Context, action int64, told string) error {
 	if err := r.cannotArrive(ctx, row); err != nil {
 		return err
 	}
-	has, err := r.whoHas(ctx, row, "")
+	has, err := r.forGood(ctx, row, "")
 	switch _, doubted := r.Doubted(); {
 	case err != nil:
 		return err

@@ -39,7 +39,7 @@ func TestAForwardThatFailedIsGivenUpWhereItsIssuerIsWiped(t *testing.T) {
 
 // While a payment to the receiver may be out nothing is given up, also if the database has forgotten that it is.
 func TestWhatMayReachItsReceiverIsNotGivenUp(t *testing.T) {
-	b, pa := sentAndForgotten(t)
+	b, pa := sentAndForgotten(t, 0)
 	b.Node.Wipe()
 	b.Clock.Advance(2 * time.Hour)
 	for why, away := range map[string]bool{"its node is away": true, "a node pays": false} {

@@ -103,7 +103,7 @@ func (r *Relay) waiting(ctx context.Context, row db.RelayPayment) (paidaction.Ou
 		r.lookAgain()
 		return paidaction.Outcome{}, unsure
 	}
-	has, err := r.whoHas(ctx, row, "")
+	has, err := r.forGood(ctx, row, "")
 	switch {
 	case err != nil:
 		return paidaction.Outcome{}, err
@@ -262,5 +262,9 @@ func (r *Relay) lookInside(ctx context.Context, row db.RelayPayment) (paidaction
 	if paidaction.State(other.PaidAction.State) != paidaction.Paid { // an operator has given it up
 		why = reasonOf(invoiceEnded)
 	}
-	return r.giveUp(ctx, row, why, possession{asked: r.Monotonic(), at: r.now()})
+	doubt, err := latestDoubt(ctx, db.New(r.Pool))
+	if err != nil {
+		return paidaction.Outcome{}, err
+	}
+	return r.giveUp(ctx, row, why, possession{asked: r.Monotonic(), doubt: doubt})
 }

@@ -334,27 +334,32 @@ func TestTheWordOfANodeThatHasJustTakenAnothersPlaceIsNotBelieved(t *testing.T) 
 // An operator has accepted a restored database, which has forgotten that the second node was given the payment. That
 // node falls silent just then: what was begun before waits for its word.
 func TestWhatWasBegunBeforeARestoreWasAcceptedWaitsForASilentNode(t *testing.T) {
-	b := setup(t, "one", "two").rich(100)
-	inv := b.issue(simnode.Ask{Amount: 50_000})
-	pa := b.withdraw(inv.Bolt11)
-	b.paidByTheSecond(inv.Bolt11)
-	b.accept()
-	b.Nodes[1].SetAway(true)
-	if claimed, err := b.Relay.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
-		t.Fatal(claimed, err)
+	for by, ahead := range clocks {
+		t.Run("begun by "+by, func(t *testing.T) {
+			b := setup(t, "one", "two").rich(100)
+			inv := b.issue(simnode.Ask{Amount: 50_000})
+			var pa *paidaction.PaidAction
+			b.by(ahead, func() { pa = b.withdraw(inv.Bolt11) })
+			b.paidByTheSecond(inv.Bolt11)
+			b.accept()
+			b.Nodes[1].SetAway(true)
+			if claimed, err := b.Relay.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
+				t.Fatal(claimed, err)
+			}
+			if n := b.Node.Count(simnode.MethodPay, inv.Hash); n != 0 {
+				t.Error("the first node sent it as well")
+			}
+			b.Clock.Advance(2 * time.Hour)
+			if out, err := b.Relay.Proceed(b.Ctx, pa.ID); err == nil || out.Failure != nil {
+				t.Errorf("once its invoice has expired: %+v, %v", out, err)
+			}
+			b.Nodes[1].SetAway(false)
+			b.rounds(2)
+			b.WantState(pa.ID, paidaction.Paid)
+			b.wantPaidOut(inv.Hash, 50_000)
+			b.wantSound()
+		})
 	}
-	if n := b.Node.Count(simnode.MethodPay, inv.Hash); n != 0 {
-		t.Error("the first node sent it as well")
-	}
-	b.Clock.Advance(2 * time.Hour)
-	if out, err := b.Relay.Proceed(b.Ctx, pa.ID); err == nil || out.Failure != nil {
-		t.Errorf("once its invoice has expired: %+v, %v", out, err)
-	}
-	b.Nodes[1].SetAway(false)
-	b.rounds(2)
-	b.WantState(pa.ID, paidaction.Paid)
-	b.wantPaidOut(inv.Hash, 50_000)
-	b.wantSound()
 }
 
 // Whoever stood still after their claim, until it had ended and the payment was sent under a later one, hears of that: the

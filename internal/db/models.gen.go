@@ -327,6 +327,7 @@ type Timeline struct {
 	Name       string
 	MetAt      time.Time
 	AcceptedAt *time.Time
+	LastAction int64
 }
 
 type Upload struct {

@@ -250,15 +250,18 @@ WHERE p.id = @id AND (a.outcome IS NULL OR (a.outcome = 'FAILED' AND a.reason IS
     AND a.id > p.requeued_after;
 
 -- name: BegunBeforeAccepted :one
--- Whether an operator has accepted a doubted history of the database since an action was begun. What was forgotten then
+-- Whether an action was begun before an operator accepted a doubted history of the database, or somebody doubted the one
+-- that is there. Numbers tell that: the clock of the process that began it may have been ahead. What was forgotten then
 -- may be a claim on its payment.
-SELECT EXISTS (SELECT FROM timeline t JOIN paid_action a ON a.created_at < t.accepted_at
-    WHERE a.id = @action_id AND t.accepted_at > t.met_at);
+SELECT EXISTS (SELECT FROM timeline WHERE last_action >= @action_id::bigint AND accepted_at IS DISTINCT FROM met_at);
 
--- name: AcceptedSince :one
--- Whether an operator has accepted a doubted history of the database since a moment. What was found out before may be
--- about what this one has forgotten.
-SELECT EXISTS (SELECT FROM timeline WHERE accepted_at > @moment::timestamptz AND accepted_at > met_at);
+-- name: LatestDoubt :one
+-- Names the latest doubt about a history of the database, and whether and when an operator ended it; empty: there was
+-- none. Where it has another name than before, what was found out before may be about what this database has forgotten.
+-- Numbers say which is the latest, since a clock may be put back. The rest tells it from one in another copy of the same
+-- backup, whose numbers are the same.
+SELECT coalesce((SELECT concat_ws(' ', last_action, name, extract(epoch FROM accepted_at)) FROM timeline
+    WHERE accepted_at IS DISTINCT FROM met_at ORDER BY last_action DESC, name LIMIT 1), '')::text AS doubt;
 
 -- name: RequeueRelay :exec
 -- Back to where any node may take it, or only the given one.

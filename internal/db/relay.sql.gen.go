@@ -103,19 +103,6 @@ func (q *Queries) AcceptRelay(ctx context.Context, arg AcceptRelayParams) (int64
 	return result.RowsAffected(), nil
 }
 
-const acceptedSince = `-- name: AcceptedSince :one
-SELECT EXISTS (SELECT FROM timeline WHERE accepted_at > $1::timestamptz AND accepted_at > met_at)
-`
-
-// Whether an operator has accepted a doubted history of the database since a moment. What was found out before may be
-// about what this one has forgotten.
-func (q *Queries) AcceptedSince(ctx context.Context, moment time.Time) (bool, error) {
-	row := q.db.QueryRow(ctx, acceptedSince, moment)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
 const attempts = `-- name: Attempts :many
 SELECT id, payment_id, node, node_key, fence, claimed_at, send_until, earlier, seen, outcome, reason, ended_at FROM relay_attempt WHERE payment_id = $1 ORDER BY id
 `
@@ -177,11 +164,11 @@ func (q *Queries) BeginProbe(ctx context.Context, arg BeginProbeParams) (int64, 
 }
 
 const begunBeforeAccepted = `-- name: BegunBeforeAccepted :one
-SELECT EXISTS (SELECT FROM timeline t JOIN paid_action a ON a.created_at < t.accepted_at
-    WHERE a.id = $1 AND t.accepted_at > t.met_at)
+SELECT EXISTS (SELECT FROM timeline WHERE last_action >= $1::bigint AND accepted_at IS DISTINCT FROM met_at)
 `
 
-// Whether an operator has accepted a doubted history of the database since an action was begun. What was forgotten then
+// Whether an action was begun before an operator accepted a doubted history of the database, or somebody doubted the one
+// that is there. Numbers tell that: the clock of the process that began it may have been ahead. What was forgotten then
 // may be a claim on its payment.
 func (q *Queries) BegunBeforeAccepted(ctx context.Context, actionID int64) (bool, error) {
 	row := q.db.QueryRow(ctx, begunBeforeAccepted, actionID)
@@ -657,6 +644,22 @@ func (q *Queries) InvoiceOfHash(ctx context.Context, paymentHash []byte) (Invoic
 	var i InvoiceOfHashRow
 	err := row.Scan(&i.ActionID, &i.Flow)
 	return i, err
+}
+
+const latestDoubt = `-- name: LatestDoubt :one
+SELECT coalesce((SELECT concat_ws(' ', last_action, name, extract(epoch FROM accepted_at)) FROM timeline
+    WHERE accepted_at IS DISTINCT FROM met_at ORDER BY last_action DESC, name LIMIT 1), '')::text AS doubt
+`
+
+// Names the latest doubt about a history of the database, and whether and when an operator ended it; empty: there was
+// none. Where it has another name than before, what was found out before may be about what this database has forgotten.
+// Numbers say which is the latest, since a clock may be put back. The rest tells it from one in another copy of the same
+// backup, whose numbers are the same.
+func (q *Queries) LatestDoubt(ctx context.Context) (string, error) {
+	row := q.db.QueryRow(ctx, latestDoubt)
+	var doubt string
+	err := row.Scan(&doubt)
+	return doubt, err
 }
 
 const leaveRelay = `-- name: LeaveRelay :execrows

@@ -11,7 +11,8 @@ import (
 )
 
 const acceptTimeline = `-- name: AcceptTimeline :exec
-UPDATE timeline SET accepted_at = greatest($1::timestamptz, met_at + interval '1 microsecond') WHERE name = server_timeline() AND accepted_at IS NULL
+UPDATE timeline SET accepted_at = greatest($1::timestamptz, met_at + interval '1 microsecond'), last_action = newest_action()
+WHERE name = server_timeline() AND accepted_at IS NULL
 `
 
 // Always after it was met, whatever a clock says: accepted at that moment means that it was never doubted.
@@ -21,7 +22,7 @@ func (q *Queries) AcceptTimeline(ctx context.Context, at time.Time) error {
 }
 
 const doubtTimeline = `-- name: DoubtTimeline :exec
-UPDATE timeline SET accepted_at = NULL WHERE name = server_timeline()
+UPDATE timeline SET accepted_at = NULL, last_action = newest_action() WHERE name = server_timeline()
 `
 
 func (q *Queries) DoubtTimeline(ctx context.Context) error {
@@ -85,10 +86,10 @@ func (q *Queries) SkipNumbers(ctx context.Context, numbers int64) error {
 }
 
 const timelines = `-- name: Timelines :many
-SELECT name, met_at, accepted_at FROM timeline ORDER BY met_at, name
+SELECT name, met_at, accepted_at, last_action FROM timeline ORDER BY last_action, met_at, name
 `
 
-// In the order in which they were met.
+// In the order in which they were met, whatever a clock said: before each but the first, numbers were skipped.
 func (q *Queries) Timelines(ctx context.Context) ([]Timeline, error) {
 	rows, err := q.db.Query(ctx, timelines)
 	if err != nil {
@@ -98,7 +99,12 @@ func (q *Queries) Timelines(ctx context.Context) ([]Timeline, error) {
 	var items []Timeline
 	for rows.Next() {
 		var i Timeline
-		if err := rows.Scan(&i.Name, &i.MetAt, &i.AcceptedAt); err != nil {
+		if err := rows.Scan(
+			&i.Name,
+			&i.MetAt,
+			&i.AcceptedAt,
+			&i.LastAction,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

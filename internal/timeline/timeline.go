@@ -29,6 +29,7 @@ type Watch struct {
 	// all that was committed.
 	FailsOver bool
 	Log       *slog.Logger
+	Now       func() time.Time // this process's clock, which may be wrong; nil: time.Now
 
 	doubted atomic.Pointer[doubt] // the latest; nil: none
 	blind   atomic.Bool           // it was said that the server does not tell
@@ -37,8 +38,9 @@ type Watch struct {
 // doubt is about a history that no operator had accepted.
 type doubt struct {
 	name  string
-	since time.Time
-	over  bool // it was accepted since
+	since time.Time // by the clock of this process
+	at    time.Time // a moment before, by PostgreSQL's
+	over  bool      // it was accepted since
 }
 
 // Database is a connection, or a pool.
@@ -115,7 +117,9 @@ func (w *Watch) look(ctx context.Context, on Database) (writes bool, err error) 
 			return false, fmt.Errorf("note the timeline %s: %w", here.Name, err)
 		}
 	}
-	w.heard(ctx, here)
+	if err := w.heard(ctx, on, here); err != nil {
+		return false, fmt.Errorf("note since when the timeline %s is doubted: %w", here.Name, err)
+	}
 	return true, nil
 }
 
@@ -143,7 +147,11 @@ func (w *Watch) meet(ctx context.Context, on Database) (here db.ServerTimelineRo
 		if err != nil {
 			return err
 		}
-		now, accept := time.Now(), len(known) == 0
+		now, err := clock(ctx, tx)
+		if err != nil {
+			return err
+		}
+		accept := len(known) == 0
 		if n := len(known); n > 0 {
 			last := known[n-1]
 			accept = w.FailsOver && last.AcceptedAt != nil && database(last.Name) == database(here.Name)
@@ -163,19 +171,39 @@ func (w *Watch) meet(ctx context.Context, on Database) (here db.ServerTimelineRo
 // database is the part of a history's name that a fail-over leaves as it is.
 func database(name string) string { return name[:strings.LastIndex(name, "/")+1] }
 
+// clock is PostgreSQL's, which is the same for all processes.
+func clock(ctx context.Context, on db.DBTX) (now time.Time, err error) {
+	if err := on.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
+		return now, fmt.Errorf("ask PostgreSQL for its clock: %w", err)
+	}
+	return now, nil
+}
+
+func (w *Watch) now() time.Time {
+	if w.Now == nil {
+		return time.Now()
+	}
+	return w.Now()
+}
+
 // heard takes note of what the database said. A doubt ends only once that very history is accepted, or another one was
-// since: one that took its place before anybody had accepted it. During a fail-over an old connection may still lead to
-// the server of before, whose history was accepted earlier.
-func (w *Watch) heard(ctx context.Context, here db.ServerTimelineRow) {
+// since, by PostgreSQL's clock: one that took its place before anybody had accepted it. During a fail-over an old
+// connection may still lead to the server of before, whose history was accepted earlier.
+func (w *Watch) heard(ctx context.Context, on Database, here db.ServerTimelineRow) error {
 	before, accepted := w.doubted.Load(), here.AcceptedAt != nil
 	switch {
 	case !accepted && (before == nil || before.over || before.name != here.Name):
-		w.doubted.Store(&doubt{name: here.Name, since: time.Now()})
+		at, err := clock(ctx, on)
+		if err != nil {
+			return err
+		}
+		w.doubted.Store(&doubt{name: here.Name, since: w.now(), at: at})
 		w.Log.ErrorContext(ctx, "the database was restored, or another has taken over: nothing new is begun until somebody has reconciled, and run holdfast timeline accept (docs/production.md)", "timeline", here.Name)
-	case accepted && before != nil && !before.over && (before.name == here.Name || here.AcceptedAt.After(before.since)) &&
-		w.doubted.CompareAndSwap(before, &doubt{before.name, before.since, true}):
+	case accepted && before != nil && !before.over && (before.name == here.Name || here.AcceptedAt.After(before.at)) &&
+		w.doubted.CompareAndSwap(before, &doubt{before.name, before.since, before.at, true}):
 		w.Log.InfoContext(ctx, "the timeline of the database was accepted: everything goes on", "timeline", here.Name)
 	}
+	return nil
 }
 
 // Known is a history from which the service went on.
@@ -204,12 +232,13 @@ func List(ctx context.Context, on Database) ([]Known, error) {
 	return list, nil
 }
 
-// Accept lets what is new be begun on the history that the database writes now. What was asked before that counts for
-// nothing, so its moment is told by PostgreSQL's clock, not by that of the machine where an operator types.
+// Accept lets what is new be begun on the history that the database writes now. That it was ends the doubts of processes
+// that have met another one (heard), so its moment is told by PostgreSQL's clock, not by that of the machine where an
+// operator types.
 func Accept(ctx context.Context, on Database) error {
-	var now time.Time
-	if err := on.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
-		return fmt.Errorf("ask PostgreSQL for its clock: %w", err)
+	now, err := clock(ctx, on)
+	if err != nil {
+		return err
 	}
 	if err := db.New(on).AcceptTimeline(ctx, now); err != nil {
 		return fmt.Errorf("accept the timeline: %w", err)

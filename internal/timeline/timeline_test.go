@@ -126,6 +126,7 @@ func TestWhatWasDoubtedStaysKnownWhateverTheClock(t *testing.T) {
 	pool := pgtest.New(t)
 	running := watch(t)
 	look(t, running, pool, false)
+	before := given(t, pool)
 	if err := timeline.Doubt(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
@@ -136,8 +137,187 @@ func TestWhatWasDoubtedStaysKnownWhateverTheClock(t *testing.T) {
 	if err := timeline.Accept(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	if known, err := db.New(pool).AcceptedSince(t.Context(), time.Now()); err != nil || !known {
-		t.Errorf("that it was accepted is known: %v, %v", known, err)
+	if !begunBefore(t, pool, before) {
+		t.Error("it is not known any more that what was there was begun before")
+	}
+	if latestDoubt(t, pool) == "" {
+		t.Error("it is not known any more that it was doubted")
+	}
+}
+
+// begunBefore reports whether the action of this number counts as begun before a doubted history was accepted.
+func begunBefore(t *testing.T, on timeline.Database, number int64) bool {
+	t.Helper()
+	before, err := db.New(on).BegunBeforeAccepted(t.Context(), number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return before
+}
+
+func latestDoubt(t *testing.T, on timeline.Database) string {
+	t.Helper()
+	doubt, err := db.New(on).LatestDoubt(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doubt
+}
+
+func change(t *testing.T, doIt func(context.Context, timeline.Database) error, on timeline.Database) {
+	t.Helper()
+	if err := doIt(t.Context(), on); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What was begun before a history was accepted is known by its number, whatever the clock of the process that began it. That
+// is so from the doubt on, and also of what a process begins that has not heard of the doubt.
+func TestWhatWasBegunBeforeIsKnownByItsNumber(t *testing.T) {
+	t.Parallel()
+	for name, doubt := range map[string]func(t *testing.T, pool *pgxpool.Pool){
+		"restored": func(t *testing.T, pool *pgxpool.Pool) {
+			pgtest.Backup(t, pool)()
+			look(t, watch(t), pool, true)
+		},
+		"by hand": func(t *testing.T, pool *pgxpool.Pool) { change(t, timeline.Doubt, pool) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			look(t, watch(t), pool, false)
+			numbers := []int64{given(t, pool)}
+			want := func(before int) {
+				t.Helper()
+				for i, n := range numbers {
+					if is := begunBefore(t, pool, n); is != (i < before) {
+						t.Errorf("of %v %d counts as begun before: %t", numbers, n, is)
+					}
+				}
+			}
+			want(0) // the first history was never doubted
+			for range 2 {
+				before := len(numbers)
+				doubt(t, pool)
+				want(before)
+				numbers = append(numbers, given(t, pool)) // by a process that has not heard of it
+				change(t, timeline.Accept, pool)
+				numbers = append(numbers, given(t, pool))
+				want(before + 1)
+			}
+		})
+	}
+}
+
+// Each doubt, and each end of one, has a name of its own: whoever asked before it is told so by no clock. That is so in
+// two copies of one backup, where the same numbers are given, and where the clock that met the history was ahead.
+func TestEachDoubtAndItsEndHaveANameOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	look(t, watch(t), pool, false)
+	if doubt := latestDoubt(t, pool); doubt != "" {
+		t.Errorf("nobody has doubted it, and the latest doubt is %q", doubt)
+	}
+	known := map[string]bool{}
+	another := func() {
+		t.Helper()
+		doubt := latestDoubt(t, pool)
+		if known[doubt] {
+			t.Errorf("%q was one before", doubt)
+		}
+		known[doubt] = true
+	}
+	pgtest.Backup(t, pool)()
+	again := pgtest.Backup(t, pool)
+	for range 2 {
+		look(t, watch(t), pool, true)
+		another()
+		change(t, timeline.Accept, pool)
+		another()
+		for range 2 {
+			if _, err := pool.Exec(t.Context(), `UPDATE timeline SET met_at = '2999-01-01' WHERE accepted_at > met_at`); err != nil {
+				t.Fatal(err)
+			}
+			change(t, timeline.Doubt, pool)
+			another()
+			change(t, timeline.Accept, pool)
+			another()
+		}
+		again()
+		again = func() {}
+	}
+}
+
+// The order in which histories were met is that of their numbers. By a clock that was ahead a doubted one would come before
+// the accepted one that it followed, and the next fail-over would be accepted by itself.
+func TestHistoriesAreInTheOrderInWhichTheyWereMet(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for _, sql := range []string{`INSERT INTO timeline (name, met_at, accepted_at, last_action) VALUES
+		(regexp_replace(server_timeline(), '[0-9]+$', '0'), now() + interval '3 hours', now() + interval '3 hours', 7),
+		(regexp_replace(server_timeline(), '[0-9]+$', '00'), now(), NULL, 8)`, `SELECT setval('paid_action_id_seq', 8)`} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	running := watch(t)
+	running.FailsOver = true
+	look(t, running, pool, true)
+	list, err := timeline.List(t.Context(), pool)
+	if err != nil || len(list) != 3 || list[0].Accepted == nil || list[1].Accepted != nil || !list[2].Here {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// A process whose clock is wrong notes when it has met a history by PostgreSQL's, which all share.
+func TestAHistoryIsMetByPostgreSQLsClock(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			running := watch(t)
+			running.Now = func() time.Time { return time.Now().Add(by) }
+			look(t, running, pool, false)
+			pgtest.Backup(t, pool)()
+			look(t, running, pool, true)
+			list, err := timeline.List(t.Context(), pool)
+			if err != nil || len(list) != 2 {
+				t.Fatal(list, err)
+			}
+			for _, known := range list {
+				if off := time.Since(known.Met); off.Abs() > by.Abs()/2 {
+					t.Errorf("%s was met %v ago", known.Name, off)
+				}
+			}
+		})
+	}
+}
+
+// During a fail-over an old connection leads to the server of before, whose history was accepted earlier. That ends no doubt,
+// and a history that took the doubted one's place and was accepted since does, whatever this process's clock says.
+func TestADoubtEndsByPostgreSQLsClock(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			running := watch(t)
+			running.Now = func() time.Time { return time.Now().Add(by) }
+			history := func() *pgxpool.Pool {
+				t.Helper()
+				pool := pgtest.New(t)
+				look(t, watch(t), pool, false)
+				change(t, timeline.Doubt, pool)
+				return pool
+			}
+			before, here, next := history(), history(), history()
+			change(t, timeline.Accept, before)
+			look(t, running, before, false)
+			look(t, running, here, true)
+			look(t, running, before, true)
+			change(t, timeline.Accept, next)
+			look(t, running, next, false)
+		})
 	}
 }
 

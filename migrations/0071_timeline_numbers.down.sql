@@ -1,0 +1,1 @@
+ALTER TABLE timeline DROP last_action;
