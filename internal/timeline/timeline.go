@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbclock"
 )
 
 // numbers is how many numbers of each sequence are skipped: more than can have been given since what was restored.
@@ -147,7 +148,7 @@ func (w *Watch) meet(ctx context.Context, on Database) (here db.ServerTimelineRo
 		if err != nil {
 			return err
 		}
-		now, err := clock(ctx, tx)
+		now, err := dbclock.Now(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -171,14 +172,6 @@ func (w *Watch) meet(ctx context.Context, on Database) (here db.ServerTimelineRo
 // database is the part of a history's name that a fail-over leaves as it is.
 func database(name string) string { return name[:strings.LastIndex(name, "/")+1] }
 
-// clock is PostgreSQL's, which is the same for all processes.
-func clock(ctx context.Context, on db.DBTX) (now time.Time, err error) {
-	if err := on.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
-		return now, fmt.Errorf("ask PostgreSQL for its clock: %w", err)
-	}
-	return now, nil
-}
-
 func (w *Watch) now() time.Time {
 	if w.Now == nil {
 		return time.Now()
@@ -193,7 +186,7 @@ func (w *Watch) heard(ctx context.Context, on Database, here db.ServerTimelineRo
 	before, accepted := w.doubted.Load(), here.AcceptedAt != nil
 	switch {
 	case !accepted && (before == nil || before.over || before.name != here.Name):
-		at, err := clock(ctx, on)
+		at, err := dbclock.Now(ctx, on)
 		if err != nil {
 			return err
 		}
@@ -236,7 +229,7 @@ func List(ctx context.Context, on Database) ([]Known, error) {
 // that have met another one (heard), so its moment is told by PostgreSQL's clock, not by that of the machine where an
 // operator types.
 func Accept(ctx context.Context, on Database) error {
-	now, err := clock(ctx, on)
+	now, err := dbclock.Now(ctx, on)
 	if err != nil {
 		return err
 	}
