@@ -103,8 +103,9 @@ func (e *Engine) advance(ctx context.Context, pa *PaidAction, driven bool) (Prog
 	asked, doubt := e.now(), ""
 	found, err := e.observe(ctx, pa, driven)
 	if step, ok := FindStep(pa.Flow, pa.State, found.fact); err == nil && ok && step.restsOnAbsence() {
-		// Payments that go well spare themselves the question, so it comes only now, and the node is asked once more.
-		if doubt, err = latestDoubt(ctx, db.New(e.Pool)); err == nil {
+		// Payments that go well spare themselves the question, so it comes only now, and the node is asked once more:
+		// but for what may be settled, which is not given back whatever it says.
+		if doubt, err = latestDoubt(ctx, db.New(e.Pool)); err == nil && pa.settlePermitted == nil {
 			found, err = e.observe(ctx, pa, driven)
 		}
 	}
@@ -238,8 +239,9 @@ func permitted(step Step, driven bool, now time.Time) *time.Time {
 // move takes one step in one transaction. It returns false where the step is no longer possible: the action has moved
 // on, or what the step depends on has changed. That is no error.
 //
-// Whoever takes a step that rests on absence has asked sentOn, and says in found.doubt what was the latest doubt about the
-// database before: stillTrue refuses the step if a restored one was doubted, or accepted, meanwhile.
+// Whoever takes a step that rests on absence has asked what became of the payment (sentOn, too), and says in found.doubt
+// what was the latest doubt about the database before: stillTrue refuses the step if a restored one was doubted, or
+// accepted, meanwhile.
 func (e *Engine) move(ctx context.Context, id int64, step Step, found finding) (moved bool, err error) {
 	err = e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) error {
 		moved = false
@@ -348,8 +350,9 @@ func (e *Engine) storeCalls(ctx context.Context, pg pgx.Tx, step Step, driven bo
 // that are taken together (inStride), so none of those has a condition here.
 func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction, step Step, found finding) (bool, error) {
 	if step.givesBack() {
-		// After a restore or a fail-over the row may be older than what was done: the payment may be taken, or sent on
-		// to its receiver, and it cannot be given back any more. Going forward finds that out.
+		// After a restore or a fail-over the row may be older than what was done: the invoice may be handed out, and the
+		// payment may be taken, or sent to its receiver, also once more after it had failed. Then it cannot be given
+		// back any more. Going forward finds that out.
 		if err := e.MayBegin(); err != nil {
 			return false, Errorf(CodeTryAgain, "No payment is given back while we check our books. Nothing was changed. Try again later.").Because(err)
 		}
@@ -388,9 +391,11 @@ func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction
 	return true, nil
 }
 
-// givesBack reports whether a step gives back a payment that may be held.
+// givesBack reports whether a step gives back a payment that may be held or sent, or is for an invoice that may be handed
+// out. Where that is being cancelled, no bolt11 is stored any more.
 func (s Step) givesBack() bool {
-	return s.When == GivenUp || s.To == Canceling && (s.From == PendingHeld || s.From == Held)
+	return s.When == GivenUp || s.To == Canceling && (s.From == PendingHeld || s.From == Held) ||
+		s.When == OutgoingRefused || s.When == NeverIssued && s.From != Canceling
 }
 
 // restsOnAbsence reports whether a step is right only if a payment was neither taken nor sent on. Nodes were asked, but

@@ -141,8 +141,8 @@ type Config struct {
 	// can be paid.
 	ConfirmClock func(ctx context.Context) error
 	// MayBegin, if set, says why nothing new may be begun now, in an error for callers; nor is a payment given back then
-	// that may be held. It is asked once a transaction has its connection, which may be the first to a server that has
-	// taken over.
+	// that may be held or sent, nor an invoice taken for never issued. It is asked once a transaction has its connection,
+	// which may be the first to a server that has taken over.
 	MayBegin func() error
 }
 

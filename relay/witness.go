@@ -128,11 +128,6 @@ func (r *Relay) atItsNode(ctx context.Context, row db.RelayPayment) (has, never 
 		return false, false, err
 	}
 	expired := !r.now().Before(row.ExpiresAt.Add(r.Settings.ExpirySlack))
-	if expired {
-		if err := r.trusted(ctx, node, *row.Node, row.ID); err != nil {
-			return false, false, err
-		}
-	}
 	now, err := r.present(ctx, node, hashOf(row))
 	absent := errors.Is(err, paidaction.ErrPaymentNotFound) || (err == nil && now.State == paidaction.PaymentFailed)
 	switch {
@@ -144,6 +139,10 @@ func (r *Relay) atItsNode(ctx context.Context, row db.RelayPayment) (has, never 
 	clock, err := node.Time(ctx)
 	if err != nil {
 		return false, false, fmt.Errorf("ask node %s for its clock: %w", *row.Node, err)
+	}
+	// Last, because another node may have taken its place before any of these answers.
+	if err := r.trusted(ctx, node, *row.Node, row.ID); err != nil {
+		return false, false, err
 	}
 	return false, clock.After(row.ExpiresAt.Add(r.Settings.ExpirySlack)), nil
 }
