@@ -190,6 +190,7 @@ func outgoing(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 		tell(b.OtherTerms, otherTerms, "the outgoing payment of action %d is not the one, of the amount and the routing budget, that was accepted", b.ActionID)
 		tell(b.OtherFee, otherFee, "the fee of the outgoing payment of action %d is not the one that was booked", b.ActionID)
 		tell(b.Unclaimed, unclaimed, "the outgoing payment of action %d was made, and no claim on a node says so", b.ActionID)
+		tell(b.OtherClaim, otherClaim, "the outgoing payment of action %d is %s, and its claims say otherwise", b.ActionID, b.Stage)
 		over := paidaction.State(b.State)
 		failed := over == paidaction.Failed || over == paidaction.Retrying
 		tell(b.HeldMsat != 0 && failed, notRefunded, "of action %d, which is %s, %d msat are still set aside", b.ActionID, b.State, b.HeldMsat)

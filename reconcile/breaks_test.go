@@ -234,7 +234,8 @@ var breakings = map[string]breaking{
 
 	"9 node-missing": {do: open, sql: `UPDATE invoice SET node = 'elsewhere' WHERE action_id = (SELECT max(id) FROM paid_action)`, also: []int{7}},
 	"9 two-names": {sql: `INSERT INTO lightning_node (name, public_key, changed_at) VALUES ('sim', 'the same', now()), ('before', 'the same', now())
-		ON CONFLICT (name) DO UPDATE SET public_key = 'the same'; UPDATE invoice SET node = 'before'; UPDATE relay_attempt SET node = 'before' WHERE node = 'sim'`},
+		ON CONFLICT (name) DO UPDATE SET public_key = 'the same'; UPDATE invoice SET node = 'before'; UPDATE relay_attempt SET node = 'before' WHERE node = 'sim';
+		UPDATE relay_payment SET node = 'before' WHERE node = 'sim'`},
 	"9 invoice-lost": {do: func(w *enginetest.World) { w.Node.Wipe() }},
 	"9 settled":      {lies: liars{invoice: saying(paidaction.InvoiceCanceled, paidaction.InvoiceSettled)}},
 	"9 canceled":     {lies: liars{invoice: saying(paidaction.InvoiceSettled, paidaction.InvoiceCanceled)}},
@@ -250,6 +251,7 @@ var breakings = map[string]breaking{
 	"9 terms":        {sql: `UPDATE relay_payment SET amount_msat = amount_msat + 1 WHERE action_id = {wrapped}`},
 	"9 booked-fee":   {sql: `UPDATE relay_payment SET fee_msat = fee_msat + 1 WHERE action_id = {withdrawn}`},
 	"9 unclaimed":    {sql: `UPDATE relay_attempt SET outcome = 'FAILED' WHERE outcome = 'PAID'`},
+	"9 claim":        {sql: `UPDATE relay_payment SET node = 'elsewhere' WHERE action_id = {withdrawn}`},
 	"9 own-preimage": {sql: `UPDATE invoice SET preimage = sha256('x') WHERE action_id = {retried}`},
 	"9 record-lost":  {sql: `DELETE FROM invoice WHERE action_id = {retried}`},
 	"9 not-issued": {do: func(w *enginetest.World) {

@@ -228,6 +228,9 @@ var (
 		"`holdfast relay show {action}`. "+outside+"ask the node (lncli trackpayment). If it says what is booked set fee_msat of relay_payment to the budget less what went back as unused.")
 	unclaimed = kind(9, "unclaimed", "BreaksOfRelay", "A payment was made, and no claim says that a node has made it: no node is asked about it.",
 		"`holdfast relay show {action}`; ask every node (lncli trackpayment). "+outside+"put the claim on the one that has paid back into relay_attempt, with the outcome PAID.")
+	otherClaim = kind(9, "claim", "BreaksOfRelay", "An outgoing payment is in work and has no open claim, so no node is asked about it; or it has one and is not in work; or its claim is another node's.",
+		"`holdfast relay show {action}` lists the claims; ask their nodes (lncli trackpayment). "+outside+"if the payment is in work set outcome, reason and ended_at of its last claim in relay_attempt to NULL: the workers go on from what its node says. "+
+			"If a claim is open set the stage of relay_payment to in_work, but if the action has failed end the claim as FAILED, once its node says so. The node of relay_payment is that of the claim which is open or PAID.")
 	recordLost = kind(9, "record-lost", "LostRecords", "The invoice or the outgoing payment of an action is not recorded, and no node is asked about it; or its receiver's invoice is not.",
 		byHand+outside+"put the row back.")
 	ownPreimage = kind(9, "own-preimage", "WrongPreimages",

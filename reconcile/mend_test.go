@@ -34,6 +34,7 @@ var mends = map[string]string{
 	"6 attempt": `UPDATE paid_action SET successor_id = (SELECT id FROM paid_action n WHERE n.genesis_id = paid_action.id) WHERE id = {retried}`,
 	"8 two-actions": `{transfer} VALUES (NULL, 8, 32, 10000, 'paid twice', '2026-01-01') {booked}; UPDATE paid_action SET idempotency_key = id WHERE idempotency_key = 'x';
 		CREATE UNIQUE INDEX paid_action_key ON paid_action (payer_id, idempotency_key) WHERE payer_id IS NOT NULL AND idempotency_key IS NOT NULL`,
+	"9 claim": `UPDATE relay_payment SET node = (SELECT node FROM relay_attempt WHERE payment_id = relay_payment.id AND outcome = 'PAID') WHERE action_id = {withdrawn}`,
 	"9 terms":      `UPDATE relay_payment SET amount_msat = amount_msat - 1 WHERE action_id = {wrapped}`,
 	"9 booked-fee": `UPDATE relay_payment SET fee_msat = fee_msat - 1 WHERE action_id = {withdrawn}`,
 	"9 set-aside":  `{transfer} SELECT action_id, 6, 32, budget_msat - fee_msat, 'unused routing fee', '2026-01-01' FROM relay_payment WHERE action_id = {withdrawn} {booked}`,

@@ -174,26 +174,22 @@ func TestAPaymentThatIsNotRecordedIsFound(t *testing.T) {
 	}
 }
 
+// hangs withdraws to somebody who lets the payment hang. It returns once the node has shown it.
+func hangs(w *enginetest.World) {
+	w.Helper()
+	inv := w.Network.AddReceiver("carol").Issue(simnode.Ask{Amount: 20 * sat, Act: simnode.Holds})
+	pa := w.Pay(w.User("alice", 0, 100_000), community.KindWithdraw, community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, "")
+	stop := w.Run(w.Relay)
+	w.AwaitShown(pa.ID)
+	stop()
+}
+
 // A receiver lets a payment hang, and the node loses its data: nothing ends that payment, no deadline has passed, and
 // the payer's money is held for it.
 func TestAPaymentThatItsNodeHasForgottenIsFound(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
-	carol := w.Network.AddReceiver("carol")
-	inv := carol.Issue(simnode.Ask{Amount: 20 * sat, Act: simnode.Holds})
-	w.Pay(w.User("alice", 0, 100_000), community.KindWithdraw, community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, "")
-	stop := w.Run(w.Relay)
-	limit, tick := time.NewTimer(time.Minute), time.NewTicker(5*time.Millisecond)
-	defer limit.Stop()
-	defer tick.Stop()
-	for w.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 0 {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatal("the node has not shown the payment")
-		}
-	}
-	stop()
+	hangs(w)
 	w.Clock.Advance(time.Hour)
 	if found := run(t, w).Invariants[8]; found.Broken != 0 {
 		t.Errorf("while it hangs: %+v", found)
@@ -203,6 +199,28 @@ func TestAPaymentThatItsNodeHasForgottenIsFound(t *testing.T) {
 		w.Clock.Advance(later)
 		if found := run(t, w).Invariants[8]; found.Broken != 1 || found.Breaks[0].Kind != "payment-lost" {
 			t.Errorf("after %s: %+v", later, found)
+		}
+	}
+}
+
+// A payment in work whose claim is closed is looked at by nobody, and one that is claimed and counts as waiting cannot be
+// claimed: either hangs for ever, with what was set aside for it.
+func TestAPaymentWithoutItsClaimIsFound(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	hangs(w)
+	for broken, mended := range map[string]string{
+		`UPDATE relay_attempt SET outcome = 'FAILED', reason = 'x', ended_at = now()`: `UPDATE relay_attempt SET outcome = NULL, reason = NULL, ended_at = NULL`,
+		`UPDATE relay_payment SET stage = 'incoming'`:                                 `UPDATE relay_payment SET stage = 'in_work'`,
+		`UPDATE relay_payment SET node = 'elsewhere'`:                                 `UPDATE relay_payment SET node = (SELECT node FROM relay_attempt)`,
+	} {
+		exec(w, broken)
+		if found := run(t, w).Invariants[8]; found.Broken != 1 || found.Breaks[0].Kind != "claim" {
+			t.Errorf("%s: %+v", broken, found)
+		}
+		exec(w, mended)
+		if found := run(t, w).Invariants[8]; found.Broken != 0 {
+			t.Errorf("%s: %+v", mended, found)
 		}
 	}
 }

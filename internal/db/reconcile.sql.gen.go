@@ -686,6 +686,9 @@ WITH found AS (
             SELECT sum(p.msat) FROM posting p WHERE p.action_id = r.action_id AND p.from_account = 6 AND p.reason = 'unused routing fee'), 0)) AS other_fee,
         (r.preimage IS NOT NULL AND r.inside_id IS NULL
             AND NOT EXISTS (SELECT FROM relay_attempt t WHERE t.payment_id = r.id AND t.outcome = 'PAID')) AS unclaimed,
+        -- 9: in work, and no claim says at which node; claimed, and not in work; or at another node than the one of its claim
+        (r.inside_id IS NULL AND ((r.stage = 'in_work') <> EXISTS (SELECT FROM relay_attempt t WHERE t.payment_id = r.id AND t.outcome IS NULL OFFSET 0)
+            OR EXISTS (SELECT FROM relay_attempt t WHERE t.payment_id = r.id AND (t.outcome IS NULL OR t.outcome = 'PAID') AND t.node IS DISTINCT FROM r.node OFFSET 0))) AS other_claim,
         (a.flow = 'WRAPPED' AND a.state = 'PAID' AND a.id > $1::bigint
             AND EXISTS (SELECT FROM action_history h WHERE h.action_id = a.id AND h.to_state = 'PAID' AND h.fact IN ('INCOMING_LOST', 'WRITTEN_OFF'))
             AND NOT EXISTS (SELECT FROM posting p WHERE p.action_id = a.id AND p.from_account = 8 AND p.to_account <> 0)) AS unbooked_loss,
@@ -701,8 +704,9 @@ WITH found AS (
 SELECT action_id, stage, state, node, twice::boolean AS twice, foreign_invoice::boolean AS foreign_invoice, unsaid::boolean AS unsaid,
     given_up::boolean AS given_up, live::boolean AS live, wrong_preimage::boolean AS wrong_preimage, late::boolean AS late,
     unbooked_loss::boolean AS unbooked_loss, other_terms::boolean AS other_terms, other_fee::boolean AS other_fee, unclaimed::boolean AS unclaimed,
-    held::bigint AS held_msat
-FROM found WHERE twice OR foreign_invoice OR unsaid OR given_up OR live OR wrong_preimage OR late OR unbooked_loss OR other_terms OR other_fee OR unclaimed OR held <> 0
+    other_claim::boolean AS other_claim, held::bigint AS held_msat
+FROM found WHERE twice OR foreign_invoice OR unsaid OR given_up OR live OR wrong_preimage OR late OR unbooked_loss OR other_terms OR other_fee OR unclaimed OR other_claim
+    OR held <> 0
 ORDER BY action_id
 `
 
@@ -727,6 +731,7 @@ type BreaksOfRelayRow struct {
 	OtherTerms     bool
 	OtherFee       bool
 	Unclaimed      bool
+	OtherClaim     bool
 	HeldMsat       int64
 }
 
@@ -756,6 +761,7 @@ func (q *Queries) BreaksOfRelay(ctx context.Context, arg BreaksOfRelayParams) ([
 			&i.OtherTerms,
 			&i.OtherFee,
 			&i.Unclaimed,
+			&i.OtherClaim,
 			&i.HeldMsat,
 		); err != nil {
 			return nil, err
