@@ -244,6 +244,7 @@ var breakings = map[string]breaking{
 	"9 received":     {lies: liars{invoice: func(inv *paidaction.NodeInvoice) { inv.Received++ }}},
 	"9 payment-lost": {lies: liars{payment: func(*paidaction.PaymentUpdate) error { return paidaction.ErrPaymentNotFound }}},
 	"9 paid-out":     {lies: liars{payment: paying(paidaction.PaymentFailed, paidaction.PaymentSucceeded)}},
+	"9 not-booked":   {sql: `UPDATE relay_payment SET stage = 'pending_confirmation', fee_msat = NULL WHERE action_id = {wrapped}`},
 	"9 not-paid-out": {lies: liars{payment: paying(paidaction.PaymentSucceeded, paidaction.PaymentFailed)}},
 	"9 may-pay":      {lies: liars{payment: paying(paidaction.PaymentFailed, paidaction.PaymentInFlight)}},
 	"9 fee":          {lies: liars{payment: func(u *paidaction.PaymentUpdate) error { u.Fee++; return nil }}},

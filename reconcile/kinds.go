@@ -216,6 +216,8 @@ var (
 		"`holdfast nodes drain {node}`: it could pay again what it does not know. Bring its own data back; if they are gone, the preimage is known and the fee is not booked yet: `holdfast actions write-off {action} --reason \"its data are gone\" --yes`.")
 	paidUnbooked = kind(9, "paid-out", "TrackPayment", "A node has paid, and the payment does not count as made.",
 		"`holdfast relay show {action}`. While the action is open: `holdfast actions requeue {action}`. If the payer has the money back: it is a loss, to be booked by hand.")
+	notBooked = kind(9, "not-booked", "TrackPayment", "A node has paid, no part of the payment is under way any more, and what it cost is not booked: the rest of what was set aside for it is still in routing sats.",
+		"Does a process with the role worker run, and reach the node {node}? Its log says why it cannot book the payment. `holdfast relay show {action}` says when it is.")
 	bookedUnpaid = kind(9, "not-paid-out", "TrackPayment", "A payment is booked as made, and its node says that it failed.",
 		"`holdfast relay show {action}`. "+bug+"give the payer of a withdrawal the money back by hand; a receiver of a forward was not paid.")
 	mayStillPay = kind(9, "may-pay", "TrackPayment", "A payment was given up, or booked to its end, and the node may still pay.",

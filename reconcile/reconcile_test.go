@@ -225,6 +225,38 @@ func TestAPaymentWithoutItsClaimIsFound(t *testing.T) {
 	}
 }
 
+// A part of a zap hangs for long at its receiver, who has told the preimage, so the zap is PAID. Once the payment is final
+// somebody has to book what it cost: what was set aside for it belongs to the rewards.
+func TestAPaymentThatIsFinalAndNotBookedIsFound(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author := w.User("author", 100*sat, 0)
+	wallet := w.Wallets.Add(author)
+	wallet.Ask.Act = simnode.Splits
+	zap := w.Pay(w.User("payer", 0, 0), community.KindZap, community.ZapArgs{Item: w.Post(author, "a post"), Sats: 100}, paidaction.P2P)
+	if err := w.Node.PayBolt11(zap.Invoice.Bolt11, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(zap.ID)
+	stop := w.Run(w.Relay)
+	w.Await(zap.ID, paidaction.Paid)
+	stop()
+	w.Clock.Advance(10 * time.Minute)
+	if found := run(t, w).Invariants[8]; found.Broken != 0 {
+		t.Errorf("while a part hangs: %+v", found)
+	}
+	if err := wallet.Receiver.Settle(zap.Invoice.Hash); err != nil {
+		t.Fatal(err)
+	}
+	if found := run(t, w).Invariants[8]; found.Broken != 1 || found.Breaks[0].Kind != "not-booked" {
+		t.Errorf("%+v", found)
+	}
+	w.Advance(zap.ID)
+	if found := run(t, w).Invariants[8]; found.Broken != 0 {
+		t.Errorf("once it is booked: %+v", found)
+	}
+}
+
 // A withdrawal failed and the next one of the same invoice was made, and the node is restored from between: what failed is not what counts as
 // made. Whoever took it for that would give the payer the money back.
 func TestAFailureFromBeforeTheSendIsNoneOfWhatWasPaid(t *testing.T) {
