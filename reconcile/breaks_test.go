@@ -135,6 +135,10 @@ func paidBounty(w *enginetest.World) {
 	w.Drain()
 }
 
+// message is one to a webhook that had its job a while ago, and has none now.
+const message = `INSERT INTO webhook (url, events, secret, created_at) VALUES ('https://example.com', '{}', 'x', '2026-01-01');
+	INSERT INTO webhook_message (webhook_id, type, created_at, queued_at) SELECT max(id), 'test', '2026-01-01', '2026-01-01' FROM webhook`
+
 var breakings = map[string]breaking{
 	"1 balance":    {sql: `UPDATE account SET balance = balance + 1 WHERE id = 17`},
 	"1 total":      {sql: `UPDATE account SET balance = balance + 1 WHERE id = 17`},
@@ -215,6 +219,7 @@ var breakings = map[string]breaking{
 
 	"7 no-deadline": {do: open, sql: `ALTER TABLE paid_action DROP CONSTRAINT open_has_deadline; UPDATE paid_action SET deadline = NULL`},
 	"7 no-job":      {do: open},
+	"7 undelivered": {sql: message},
 	"7 overdue":     {do: func(w *enginetest.World) { open(w); w.Clock.Advance(time.Hour) }},
 	"7 height": {do: func(w *enginetest.World) {
 		pa := w.Pay(0, community.KindDonate, community.DonateArgs{Sats: 1}, paidaction.Pessimistic)

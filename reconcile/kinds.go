@@ -175,6 +175,9 @@ var (
 		byHand+"The constraint open_has_deadline refuses this, so it was dropped: give the row a deadline, and make the constraint again.")
 	idle = kind(7, "no-job", "BreaksOfDeadlines, with river_job", "An open action has no job to come: nothing but the sweep will look at it.",
 		"`holdfast actions requeue {action}`. If there are many: was river_job emptied, or restored without the rest?")
+	undelivered = kind(7, "undelivered", "LostDeliveries, over all messages to webhooks; only holdfast reconcile",
+		"A message to a webhook has not ended, and has no job: nobody delivers it, and its action and all later ones are never archived.",
+		"UPDATE webhook_message SET queued_at = NULL, of these messages: a process with the role worker makes their jobs anew. If there are many: was river_job emptied, or restored without the rest?")
 	overdue = kind(7, "overdue", "BreaksOfDeadlines", "An open action is past its deadline, and the sweeps have not moved it.",
 		"Does a process with the role worker run? "+byHand+"If its node is away, bring it back; if it is not, the workers' log says why. Then `holdfast actions requeue {action}`.")
 	tooHigh = kind(7, "height", "BreaksOfDeadlines, with the height of the node",

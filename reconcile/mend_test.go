@@ -30,11 +30,12 @@ var mends = map[string]string{
 	"6 gap": `INSERT INTO action_history (id, action_id, from_state, to_state, fact, at) OVERRIDING SYSTEM VALUE
 		SELECT min(n), {held}, 'PENDING_HELD', 'HELD', 'INVOICE_ACCEPTED', now() FROM generate_series(
 			(SELECT min(id) FROM action_history WHERE action_id = {held}), (SELECT max(id) FROM action_history)) n WHERE NOT EXISTS (SELECT FROM action_history WHERE id = n)`,
-	"6 end":     `INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES ({opt}, 'PENDING', 'PAID', 'INVOICE_SETTLED', now())`,
-	"6 attempt": `UPDATE paid_action SET successor_id = (SELECT id FROM paid_action n WHERE n.genesis_id = paid_action.id) WHERE id = {retried}`,
+	"6 end":         `INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES ({opt}, 'PENDING', 'PAID', 'INVOICE_SETTLED', now())`,
+	"6 attempt":     `UPDATE paid_action SET successor_id = (SELECT id FROM paid_action n WHERE n.genesis_id = paid_action.id) WHERE id = {retried}`,
+	"7 undelivered": `UPDATE webhook_message SET queued_at = NULL`,
 	"8 two-actions": `{transfer} VALUES (NULL, 8, 32, 10000, 'paid twice', '2026-01-01') {booked}; UPDATE paid_action SET idempotency_key = id WHERE idempotency_key = 'x';
 		CREATE UNIQUE INDEX paid_action_key ON paid_action (payer_id, idempotency_key) WHERE payer_id IS NOT NULL AND idempotency_key IS NOT NULL`,
-	"9 claim": `UPDATE relay_payment SET node = (SELECT node FROM relay_attempt WHERE payment_id = relay_payment.id AND outcome = 'PAID') WHERE action_id = {withdrawn}`,
+	"9 claim":      `UPDATE relay_payment SET node = (SELECT node FROM relay_attempt WHERE payment_id = relay_payment.id AND outcome = 'PAID') WHERE action_id = {withdrawn}`,
 	"9 terms":      `UPDATE relay_payment SET amount_msat = amount_msat - 1 WHERE action_id = {wrapped}`,
 	"9 booked-fee": `UPDATE relay_payment SET fee_msat = fee_msat - 1 WHERE action_id = {withdrawn}`,
 	"9 set-aside":  `{transfer} SELECT action_id, 6, 32, budget_msat - fee_msat, 'unused routing fee', '2026-01-01' FROM relay_payment WHERE action_id = {withdrawn} {booked}`,

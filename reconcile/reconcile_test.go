@@ -326,6 +326,27 @@ func TestAJobThatHasEndedIsNone(t *testing.T) {
 	}
 }
 
+// A message to a webhook that has a job, or waits for one, or has ended, or was given its job just now, is no break.
+func TestAMessageThatIsDeliveredIsNone(t *testing.T) {
+	t.Parallel()
+	once := lived(t)
+	exec(once, message)
+	job := func(state, finalized string) string {
+		return `INSERT INTO river_job (kind, queue, args, max_attempts, state, finalized_at)
+			SELECT 'delivery', 'deliveries', jsonb_build_object('message', id), 1, '` + state + `', ` + finalized + ` FROM webhook_message`
+	}
+	for sql, want := range map[string]int64{
+		job("running", "NULL"): 0, job("scheduled", "NULL"): 0, job("completed", "now()"): 1, job("discarded", "now()"): 1,
+		`UPDATE webhook_message SET ended_at = now()`: 0, `UPDATE webhook_message SET queued_at = NULL`: 0, `UPDATE webhook_message SET queued_at = '2026-01-02 01:00Z'`: 0,
+	} {
+		w := copied(t, once)
+		exec(w, sql)
+		if found := run(t, w).Invariants[6]; found.Broken != want {
+			t.Errorf("%s: %+v, want %d", sql, found, want)
+		}
+	}
+}
+
 // The cost of a page does not grow with the claims and the keys that came after its actions.
 func TestAPageDoesNotReadWhatCameLater(t *testing.T) {
 	t.Parallel()

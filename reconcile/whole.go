@@ -28,6 +28,9 @@ func (r *run) whole(ctx context.Context, report *Report) error {
 		if err := r.counters(ctx, q); err != nil {
 			return err
 		}
+		if err := r.deliveries(ctx, q); err != nil {
+			return err
+		}
 		if err := r.ranges(ctx, q, tx); err != nil {
 			return err
 		}
@@ -181,6 +184,25 @@ func (r *run) counters(ctx context.Context, q *db.Queries) error {
 	}
 	if len(rows) > 0 {
 		r.beyond[2] += rows[0].Total - int64(len(rows))
+	}
+	return nil
+}
+
+// deliveries looks for messages to webhooks that nobody delivers. Only a full run does so, since it reads all that are
+// kept.
+func (r *run) deliveries(ctx context.Context, q *db.Queries) error {
+	if !r.Changed.IsZero() {
+		return nil
+	}
+	rows, err := q.LostDeliveries(ctx, db.LostDeliveriesParams{Before: r.Now().Add(-r.Grace), Page: shown})
+	if err != nil {
+		return fmt.Errorf("look for messages that nobody delivers: %w", err)
+	}
+	for _, b := range rows {
+		r.found(undelivered.broken(at{}, "message %d to webhook %d has not ended and has no job", b.ID, b.WebhookID))
+	}
+	if len(rows) > 0 {
+		r.beyond[6] += rows[0].Total - int64(len(rows))
 	}
 	return nil
 }

@@ -397,6 +397,16 @@ SELECT d.id, d.state, d.deadline, d.overdue::boolean AS overdue, d.too_high::boo
 ) AS d
 WHERE d.overdue OR d.too_high OR d.idle OR d.deadline IS NULL ORDER BY d.id LIMIT @page;
 
+-- name: LostDeliveries :many
+-- Invariant 7, of all messages to webhooks: one that has had its job for a while, and has none that will ever try it, though it has not ended. The first are told,
+-- all counted. Job and message are written together, and the job ends after its message.
+SELECT m.id, m.webhook_id, count(*) OVER ()::bigint AS total
+FROM webhook_message m LEFT JOIN (
+    SELECT DISTINCT (args->>'message')::bigint AS message FROM river_job
+    WHERE kind = 'delivery' AND state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
+) AS j ON j.message = m.id
+WHERE m.queued_at < @before::timestamptz AND m.ended_at IS NULL AND j.message IS NULL ORDER BY m.id LIMIT @page;
+
 -- name: CountOpen :one
 SELECT count(*) FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING');
 

@@ -1211,6 +1211,48 @@ func (q *Queries) Losses(ctx context.Context, page int32) ([]LossesRow, error) {
 	return items, nil
 }
 
+const lostDeliveries = `-- name: LostDeliveries :many
+SELECT m.id, m.webhook_id, count(*) OVER ()::bigint AS total
+FROM webhook_message m LEFT JOIN (
+    SELECT DISTINCT (args->>'message')::bigint AS message FROM river_job
+    WHERE kind = 'delivery' AND state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
+) AS j ON j.message = m.id
+WHERE m.queued_at < $1::timestamptz AND m.ended_at IS NULL AND j.message IS NULL ORDER BY m.id LIMIT $2
+`
+
+type LostDeliveriesParams struct {
+	Before time.Time
+	Page   int32
+}
+
+type LostDeliveriesRow struct {
+	ID        int64
+	WebhookID int64
+	Total     int64
+}
+
+// Invariant 7, of all messages to webhooks: one that has had its job for a while, and has none that will ever try it, though it has not ended. The first are told,
+// all counted. Job and message are written together, and the job ends after its message.
+func (q *Queries) LostDeliveries(ctx context.Context, arg LostDeliveriesParams) ([]LostDeliveriesRow, error) {
+	rows, err := q.db.Query(ctx, lostDeliveries, arg.Before, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LostDeliveriesRow
+	for rows.Next() {
+		var i LostDeliveriesRow
+		if err := rows.Scan(&i.ID, &i.WebhookID, &i.Total); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lostRecords = `-- name: LostRecords :many
 SELECT a.id, a.state, 'invoice'::text AS what FROM paid_action a
 WHERE a.id = ANY($1::bigint[]) AND a.flow IN ('OPTIMISTIC', 'PESSIMISTIC', 'WRAPPED') AND (SELECT i.action_id FROM invoice i WHERE i.action_id = a.id) IS NULL
