@@ -179,6 +179,7 @@ var breakings = map[string]breaking{
 	"3 uses":       {do: redeemed, sql: `UPDATE invite SET used = used - 1`},
 	"3 bounty":     {do: paidBounty, sql: `DELETE FROM bounty_payment`},
 	"3 counter":    {sql: `UPDATE item_count SET msat = msat + 1`},
+	"3 listing":    {sql: `UPDATE item_count SET listed = NOT listed`},
 	"3 guard":      {sql: `DROP INDEX poll_vote_once`},
 
 	"4 two-invoices": {sql: `ALTER TABLE invoice DROP CONSTRAINT invoice_payment_hash_key; UPDATE invoice SET payment_hash = (SELECT payment_hash FROM invoice LIMIT 1)`, also: []int{9}},

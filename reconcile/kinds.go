@@ -101,6 +101,9 @@ var (
 	countedWrong = kind(3, "counter", "BreaksOfCounters, over all items; only holdfast reconcile",
 		"A counter of an item, with what is not folded in yet, is not what its paid zaps, votes, boosts and comments come to; an option of a poll has other votes than are counted; or the item has no counters.",
 		bug+"the rows are what happened: raise or lower the counter in the item's row of item_count, or the option's of poll_option, until it agrees with them. zap_total is a sum of rows of zap for each person, and vote_micros one of vote_event: look there first which is right.")
+	otherListing = kind(3, "listing", "BreaksOfListing, over all items; only holdfast reconcile",
+		"What feeds choose an item by is not as the item is: everybody who sees it misses it in the feeds, or it is in those of another territory, or at another time.",
+		outside+"UPDATE item SET state = state, of these items: the trigger follow_item sets their rows of item_count right.")
 	effectsUnguarded = kind(3, "guard", "pg_index", "A unique index that makes one action do one thing, or one person vote once, is gone or not valid; or the trigger follow_item is gone or switched off.",
 		"Mend what the other breaks of this invariant name, and make the index or the trigger again as its migration does, or switch the trigger on (ALTER TABLE … ENABLE TRIGGER).")
 )

@@ -44,6 +44,9 @@ var (
 	counters look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
 		return count(q.BreaksOfCounters(ctx, 100))
 	}
+	listing look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
+		return count(q.BreaksOfListing(ctx, 100))
+	}
 	hashes look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.ClaimsOfHashes(ctx, a))
 	}
@@ -155,6 +158,8 @@ var parts = []struct {
 
 	{"msat", counters, `UPDATE item_count SET msat = msat + 1`},
 	{"msat, not folded", counters, `INSERT INTO item_delta (item_id, msat) SELECT min(id), 1 FROM item`},
+	{"credit_msat", counters, `UPDATE item_count SET credit_msat = credit_msat + 1`},
+	{"credit_msat, not folded", counters, `INSERT INTO item_delta (item_id, credit_msat) SELECT min(id), 1 FROM item`},
 	{"down_msat", counters, `UPDATE item_count SET down_msat = down_msat + 1`},
 	{"down_msat, not folded", counters, `INSERT INTO item_delta (item_id, down_msat) SELECT min(id), 1 FROM item`},
 	{"comment_msat", counters, `UPDATE item_count SET comment_msat = comment_msat + 1`},
@@ -167,6 +172,10 @@ var parts = []struct {
 	{"comments", counters, `UPDATE item_count SET comments = comments + 1`},
 	{"what somebody has zapped an item with", counters, `UPDATE zap_total SET msat = msat + 1`},
 	{"no counters", counters, `DELETE FROM item_count`},
+	{"listed, though not everybody sees it", listing, `ALTER TABLE item DISABLE TRIGGER follow_item; UPDATE item SET deleted_at = now()`},
+	{"not listed", listing, `UPDATE item_count SET listed = false`},
+	{"listed in another territory", listing, `UPDATE item_count SET territory = 'x'`},
+	{"listed at another time", listing, `UPDATE item_count SET created_at = created_at + interval '1 second'`},
 
 	{"a claim that may still be paid", hashes, `INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
 		SELECT id, 'elsewhere', 'x', 1, now(), now() FROM relay_payment WHERE action_id = {withdrawn}`},

@@ -185,6 +185,16 @@ func (r *run) counters(ctx context.Context, q *db.Queries) error {
 	if len(rows) > 0 {
 		r.beyond[2] += rows[0].Total - int64(len(rows))
 	}
+	others, err := q.BreaksOfListing(ctx, shown)
+	if err != nil {
+		return fmt.Errorf("compare items with what feeds choose by: %w", err)
+	}
+	for _, b := range others {
+		r.found(otherListing.broken(at{}, "feeds do not choose item %d as it is", b.ID))
+	}
+	if len(others) > 0 {
+		r.beyond[2] += others[0].Total - int64(len(others))
+	}
 	return nil
 }
 
