@@ -433,6 +433,24 @@ func TestAGuardThatIsOffSomewhereIsFound(t *testing.T) {
 	}
 }
 
+// What is archived keeps the constraints and the names of what it was, and so do partitions: they guard nothing.
+func TestAGuardThatIsArchivedIsMissed(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	exec(w, `CREATE TABLE archive.posting_x (LIKE posting INCLUDING CONSTRAINTS); CREATE TABLE archive.zap_x (LIKE zap, CONSTRAINT zap_pkey PRIMARY KEY (action_id));
+		CREATE TRIGGER posting_action_known BEFORE TRUNCATE ON archive.posting_x EXECUTE FUNCTION refuse_posting_change();
+		ALTER TABLE posting DROP CONSTRAINT one_asset; ALTER TABLE zap DROP CONSTRAINT zap_pkey; DROP TRIGGER posting_action_known ON posting`)
+	report, missed := run(t, w), []string{}
+	for _, i := range report.Invariants {
+		for _, b := range i.Breaks {
+			missed = append(missed, b.What)
+		}
+	}
+	if want := []string{"posting_action_known is gone", "one_asset is gone", "zap_pkey is gone"}; !slices.Equal(missed, want) {
+		t.Errorf("%q", missed)
+	}
+}
+
 // Breaks that are about no action are identified by their explanation: each account and each guard counts, and is
 // named.
 func TestBreaksOfNoActionAreEachCounted(t *testing.T) {

@@ -45,8 +45,8 @@ var (
 			"If the action is archived, was it booked by hand? Then give the posting a reason that ends with 'by hand' (docs/reconcile.md, changing rows by hand). "+
 			"If it was not this is a bug: keep a copy of the database, and look for what still writes to it.")
 	rangeDiffers = kind(1, "range", "action_range and pg_inherits",
-		"A partition of the history or the postings is not there, or is there of a range that counts as archived: what archived actions did is not checked.",
-		outside+"if its range was not archived set archived_at, steps and postings of its row in action_range to NULL; put back the row, or the table, that is missing.")
+		"A partition of the history or the postings is not there, or is there of a range that counts as archived; or a range does not follow the one before, or is archived before it: what archived actions did is not checked.",
+		outside+"if its range was not archived set archived_at, steps and postings of its row in action_range to NULL; put back the row, or the table, that is missing. Ranges abut, from action 1 on, and those that are archived come first.")
 	moneyUnguarded = kind(1, "guard", "pg_trigger and pg_constraint",
 		"What keeps postings, rewards or sums of what is archived from being changed or deleted, balances from being lost, or users from owing, is gone or switched off; or any other trigger of a table is switched off.",
 		"Switch the trigger on again (ALTER TABLE … ENABLE TRIGGER), or make what is gone again as the migration of its table does. Then run `holdfast reconcile`.")

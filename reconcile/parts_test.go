@@ -81,6 +81,9 @@ var (
 		id, err := q.CaughtByRest(ctx)
 		return int(id), err
 	}
+	ranges look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
+		return count(q.BreaksOfRanges(ctx))
+	}
 	relayed look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.BreaksOfRelay(ctx, db.BreaksOfRelayParams{Actions: a}))
 	}
@@ -217,6 +220,10 @@ var parts = []struct {
 	{"a step in no partition of a range", caught, `DO $$ DECLARE first_one bigint; BEGIN
 		FOR first_one IN SELECT first_action FROM action_range LOOP EXECUTE format('ALTER TABLE action_history DETACH PARTITION %I', 'action_history_' || first_one); END LOOP; END $$;
 		INSERT INTO action_history OVERRIDING SYSTEM VALUE SELECT * FROM action_history_1`},
+
+	{"a range that does not follow the one before", ranges, `UPDATE action_range SET last_action = last_action - 1 WHERE first_action = 1`},
+	{"no first range", ranges, `DELETE FROM action_range WHERE first_action = 1`},
+	{"a range that is archived before an earlier one", ranges, `UPDATE action_range SET archived_at = now(), steps = 0, postings = 0 WHERE first_action > 1`},
 
 	{"the next attempt but one", attempts, `UPDATE paid_action SET attempt = attempt + 1 WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
 	{"an attempt at something else", attempts, `UPDATE paid_action SET kind = 'DONATE' WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},

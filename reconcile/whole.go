@@ -228,6 +228,13 @@ func (r *run) ranges(ctx context.Context, q *db.Queries, tx pgx.Tx) error {
 	if id != 0 {
 		r.found(caughtByRest.broken(at{}, "rows of action %d, and perhaps of others, are in no partition of a range", id))
 	}
+	apart, err := q.BreaksOfRanges(ctx)
+	if err != nil {
+		return fmt.Errorf("look at the ranges: %w", err)
+	}
+	for _, b := range apart {
+		r.found(rangeDiffers.broken(at{}, "the range from %d to %d does not follow the one before, or is archived before it", b.FirstAction, b.LastAction))
+	}
 	due, err := q.PartitionsDue(ctx)
 	if err != nil {
 		return fmt.Errorf("look at the ranges: %w", err)
@@ -282,11 +289,13 @@ var present = []struct {
 		{hashUnguarded, "relay_payment_not_truncated"}, {hashUnguarded, "relay_attempt_not_truncated"}},
 		// A row trigger of a partitioned table must be on for each partition, too, and so must one of TRUNCATE.
 		`SELECT t.tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-		WHERE t.tgname = ANY($1) AND NOT c.relispartition AND t.tgenabled IN ('O', 'A') AND (t.tgtype & 33 = 0 OR NOT EXISTS (
+		WHERE t.tgname = ANY($1) AND c.relnamespace = 'public'::regnamespace AND NOT c.relispartition AND t.tgenabled IN ('O', 'A') AND (t.tgtype & 33 = 0 OR NOT EXISTS (
 			SELECT FROM pg_partition_tree(t.tgrelid) p
 			WHERE NOT EXISTS (SELECT FROM pg_trigger k WHERE k.tgrelid = p.relid AND k.tgname = t.tgname AND k.tgenabled IN ('O', 'A'))))`},
 	{[]guard{{moneyUnguarded, "user_balance_not_negative"}, {moneyUnguarded, "user_delta_positive"}, {moneyUnguarded, "one_asset"}},
-		`SELECT conname::text FROM pg_constraint WHERE conname = ANY($1) AND convalidated`},
+		// Partitions have those of their table, and what is archived keeps them.
+		`SELECT k.conname::text FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
+		WHERE k.conname = ANY($1) AND k.convalidated AND c.relnamespace = 'public'::regnamespace AND NOT c.relispartition`},
 	{[]guard{{hashUnguarded, "invoice_payment_hash_key"}, {hashUnguarded, "relay_payment_hash"}, {hashUnguarded, "relay_payment_action_id_key"},
 		{hashUnguarded, "relay_attempt_open"}, {hashUnguarded, "foreign_hash_pkey"},
 		{hashUnguarded, "invoice_pkey"}, {hashUnguarded, "inner_invoice_pkey"}, {hashUnguarded, "relay_payment_inside_id_key"},
@@ -298,7 +307,8 @@ var present = []struct {
 		{effectsUnguarded, "invite_redemption_action_id_key"}, {effectsUnguarded, "item_edit_pkey"}, {effectsUnguarded, "territory_transfer_action_id_key"},
 		{moneyUnguarded, "account_pkey"}, {moneyUnguarded, "reward_pkey"}, {moneyUnguarded, "reward_day_pkey"},
 		{moneyUnguarded, "archived_loss_pkey"}},
-		`SELECT c.relname::text FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid WHERE c.relname = ANY($1) AND i.indisunique AND i.indisvalid`},
+		`SELECT c.relname::text FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid WHERE c.relname = ANY($1) AND i.indisunique AND i.indisvalid
+		AND c.relnamespace = 'public'::regnamespace`},
 }
 
 // guards checks that the database still refuses what it should refuse by itself.

@@ -510,6 +510,13 @@ GROUP BY lost.action_id, CASE WHEN lost.action_id IS NULL THEN lost.reason END O
 -- place, and stays there for good, as what is booked for no action.
 SELECT coalesce((SELECT min(action_id) FROM posting_rest WHERE action_id > archived_to() OR reason NOT LIKE '% by hand'), (SELECT min(action_id) FROM action_history_rest), 0)::bigint;
 
+-- name: BreaksOfRanges :many
+-- Ranges that do not begin where the one before ends, or that are archived though that one is not: by one number everything tells what is archived.
+SELECT r.first_action, r.last_action FROM (
+    SELECT a.first_action, a.last_action, a.archived_at, coalesce(lag(a.last_action) OVER w, 0) AS before, coalesce(lag(a.archived_at IS NOT NULL) OVER w, true) AS archived_before
+    FROM action_range a WINDOW w AS (ORDER BY a.first_action)
+) AS r WHERE r.first_action <> r.before + 1 OR (r.archived_at IS NOT NULL AND NOT r.archived_before) ORDER BY r.first_action;
+
 -- name: PartitionsDue :many
 -- Which partitions there are to be: those of the ranges that are not archived, and the rest.
 SELECT (family.name || '_' || part.name)::text AS name FROM (VALUES ('action_history'), ('posting')) AS family (name)

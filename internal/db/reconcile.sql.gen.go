@@ -700,6 +700,39 @@ func (q *Queries) BreaksOfPayment(ctx context.Context, actions []int64) ([]Break
 	return items, nil
 }
 
+const breaksOfRanges = `-- name: BreaksOfRanges :many
+SELECT r.first_action, r.last_action FROM (
+    SELECT a.first_action, a.last_action, a.archived_at, coalesce(lag(a.last_action) OVER w, 0) AS before, coalesce(lag(a.archived_at IS NOT NULL) OVER w, true) AS archived_before
+    FROM action_range a WINDOW w AS (ORDER BY a.first_action)
+) AS r WHERE r.first_action <> r.before + 1 OR (r.archived_at IS NOT NULL AND NOT r.archived_before) ORDER BY r.first_action
+`
+
+type BreaksOfRangesRow struct {
+	FirstAction int64
+	LastAction  int64
+}
+
+// Ranges that do not begin where the one before ends, or that are archived though that one is not: by one number everything tells what is archived.
+func (q *Queries) BreaksOfRanges(ctx context.Context) ([]BreaksOfRangesRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfRanges)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreaksOfRangesRow
+	for rows.Next() {
+		var i BreaksOfRangesRow
+		if err := rows.Scan(&i.FirstAction, &i.LastAction); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const breaksOfRelay = `-- name: BreaksOfRelay :many
 WITH found AS (
     SELECT r.action_id, r.stage, a.state, coalesce(r.node, '') AS node,
