@@ -101,6 +101,13 @@ func effects(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	for _, b := range invoices {
 		r.found(otherAmount.broken(of(b.ActionID), "the invoice of action %d is over %d msat, the action costs %d", b.ActionID, b.AmountMsat, b.CostMsat))
 	}
+	votes, err := q.BreaksOfVotesInPolls(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range votes {
+		r.found(otherOption.broken(of(b.ActionID), "the vote of action %d is for option %d, and its payer has not chosen that, or it is another poll's", b.ActionID, b.OptionID))
+	}
 	twice, err := q.ItemsTwice(ctx, ids)
 	if err != nil {
 		return err

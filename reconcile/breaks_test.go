@@ -176,11 +176,17 @@ var breakings = map[string]breaking{
 		SELECT kind, author_id, action_id, state, ancestors, title, body, created_at FROM item LIMIT 1`},
 	"3 author":     {sql: `UPDATE item SET author_id = (SELECT max(id) FROM usr)`},
 	"3 other-item": {sql: `UPDATE paid_action SET result = '{"item": 99}' WHERE id = (SELECT min(action_id) FROM item)`},
-	"3 uses":       {do: redeemed, sql: `UPDATE invite SET used = used - 1`},
-	"3 bounty":     {do: paidBounty, sql: `DELETE FROM bounty_payment`},
-	"3 counter":    {sql: `UPDATE item_count SET msat = msat + 1`},
-	"3 listing":    {sql: `UPDATE item_count SET listed = NOT listed`},
-	"3 guard":      {sql: `DROP INDEX poll_vote_once`},
+	"3 option": {do: func(w *enginetest.World) {
+		poll := w.Pay(w.User("asker", 100*sat, 0), community.KindItemCreate, community.ItemCreateArgs{Title: "which?", PollArgs: &community.PollArgs{Options: []string{"this", "that"}, Price: 10}}, "")
+		option := w.Count(`SELECT min(id) FROM poll_option WHERE item_id = $1`, w.Item(poll))
+		w.Pay(w.User("voter", 100*sat, 0), community.KindPollVote, community.PollVoteArgs{Option: option}, "")
+		w.Drain()
+	}, sql: `UPDATE poll_vote SET option_id = option_id + 1`},
+	"3 uses":    {do: redeemed, sql: `UPDATE invite SET used = used - 1`},
+	"3 bounty":  {do: paidBounty, sql: `DELETE FROM bounty_payment`},
+	"3 counter": {sql: `UPDATE item_count SET msat = msat + 1`},
+	"3 listing": {sql: `UPDATE item_count SET listed = NOT listed`},
+	"3 guard":   {sql: `DROP INDEX poll_vote_once`},
 
 	"4 two-invoices": {sql: `ALTER TABLE invoice DROP CONSTRAINT invoice_payment_hash_key; UPDATE invoice SET payment_hash = (SELECT payment_hash FROM invoice LIMIT 1)`, also: []int{9}},
 	"4 two-payments": {sql: `DROP INDEX relay_payment_hash; UPDATE relay_payment SET payment_hash = (SELECT payment_hash FROM relay_payment WHERE action_id = {withdrawn})

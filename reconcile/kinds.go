@@ -94,6 +94,9 @@ var (
 		"What an action made, such as an item or a zap, is not its payer's.", byHand+outside+"set the author, or the user, of its row to payer_id of the action.")
 	otherItem = kind(3, "other-item", "BreaksOfEffects",
 		"What an action made, or what it was about, is another item than its result names.", byHand+outside+"its arguments name what it was about, and the item's own row what was made: set the row, or the result, right.")
+	otherOption = kind(3, "option", "BreaksOfVotesInPolls",
+		"A vote in a poll counts for another option than its payer chose, or for one of another poll.",
+		byHand+outside+"its arguments name the option: set option_id of its row in poll_vote, and then votes of both options in poll_option, right.")
 	usedWrong = kind(3, "uses", "BreaksOfInvites",
 		"An invite counts other uses than people have redeemed it: it lets in more than its limit, or fewer.", outside+"set used of the invite's row to the number of its rows in invite_redemption.")
 	bountyUnmarked = kind(3, "bounty", "UnmarkedBounties",

@@ -47,6 +47,9 @@ var (
 	listing look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
 		return count(q.BreaksOfListing(ctx, 100))
 	}
+	options look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.BreaksOfVotesInPolls(ctx, a))
+	}
 	hashes look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.ClaimsOfHashes(ctx, a))
 	}
@@ -156,6 +159,11 @@ var parts = []struct {
 	{"a vote in another poll", subjects, `INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) SELECT id, 99, 1, payer_id, 'PAID' FROM paid_action WHERE id = {opt}`},
 	{"another's boost", owners, `INSERT INTO boost (action_id, item_id, msat, state, paid_at, expires_at)
 		SELECT id, (result->>'item')::bigint, 1, 'PAID', now(), now() FROM paid_action WHERE id = {opt}`},
+	{"a vote for another option", options, `UPDATE paid_action SET args = '{"option": 999}' WHERE id = {opt};
+		INSERT INTO poll_option (item_id, position, text) SELECT min(id), 9, 'another' FROM item;
+		INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) SELECT {opt}, item_id, id, 1, 'PAID' FROM poll_option`},
+	{"a vote for an option of another poll", options, `UPDATE paid_action SET args = '{"option": 99}' WHERE id = {opt};
+		INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) VALUES ({opt}, 1, 99, 1, 'PAID')`},
 	{"a boost of another item", subjects, `INSERT INTO boost (action_id, item_id, user_id, msat, state, paid_at, expires_at)
 		SELECT id, 99, payer_id, 1, 'PAID', now(), now() FROM paid_action WHERE id = {opt}`},
 
@@ -174,6 +182,10 @@ var parts = []struct {
 	{"vote_micros", counters, `UPDATE item_count SET vote_micros = vote_micros + 1`},
 	{"comments", counters, `UPDATE item_count SET comments = comments + 1`},
 	{"what somebody has zapped an item with", counters, `UPDATE zap_total SET msat = msat + 1`},
+	{"what another has zapped an item with", counters, `UPDATE zap_total SET user_id = user_id + 100`},
+	{"what somebody has zapped an item with down", counters, `UPDATE zap_total SET down = true`},
+	{"what each of two has zapped an item with", counters, `INSERT INTO zap_total (item_id, user_id, down, msat) SELECT item_id, user_id + 100, down, 1 FROM zap_total LIMIT 1;
+		UPDATE zap_total SET msat = msat - 1 WHERE user_id < 100`},
 	{"no counters", counters, `DELETE FROM item_count`},
 	{"listed, though not everybody sees it", listing, `ALTER TABLE item DISABLE TRIGGER follow_item; UPDATE item SET deleted_at = now()`},
 	{"not listed", listing, `UPDATE item_count SET listed = false`},

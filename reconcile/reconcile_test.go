@@ -390,6 +390,9 @@ func TestAPageDoesNotReadWhatCameLater(t *testing.T) {
 		if _, err := q.BreaksOfInvoices(w.Ctx, actions); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := q.BreaksOfVotesInPolls(w.Ctx, actions); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := q.MissingEffects(w.Ctx, db.MissingEffectsParams{Actions: actions}); err != nil {
 			t.Fatal(err)
 		}

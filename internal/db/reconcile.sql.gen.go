@@ -166,12 +166,14 @@ func (q *Queries) BreaksOfConservation(ctx context.Context, page int32) ([]Break
 }
 
 const breaksOfCounters = `-- name: BreaksOfCounters :many
-WITH zapped AS MATERIALIZED (
-    SELECT zap.item_id, sum(zap.msat) FILTER (WHERE NOT zap.down) AS up, sum(zap.msat) FILTER (WHERE zap.down) AS down,
-        sum(zap.msat) FILTER (WHERE zap.user_id IS NOT NULL) AS known, sum(zap.msat) FILTER (WHERE NOT zap.down AND paid_action.method = 'FEE_CREDIT') AS credit
-    FROM zap JOIN paid_action ON paid_action.id = zap.action_id WHERE zap.state = 'PAID' GROUP BY zap.item_id
+WITH by_person AS MATERIALIZED (
+    SELECT zap.item_id, zap.user_id, zap.down, sum(zap.msat) AS msat, sum(zap.msat) FILTER (WHERE paid_action.method = 'FEE_CREDIT') AS credit
+    FROM zap JOIN paid_action ON paid_action.id = zap.action_id WHERE zap.state = 'PAID' GROUP BY zap.item_id, zap.user_id, zap.down
+), zapped AS MATERIALIZED (
+    SELECT p.item_id, sum(p.msat) FILTER (WHERE NOT p.down) AS up, sum(p.msat) FILTER (WHERE p.down) AS down, sum(p.credit) FILTER (WHERE NOT p.down) AS credit
+    FROM by_person p GROUP BY p.item_id
 ), totals AS (
-    SELECT t.item_id, sum(t.msat) AS msat, count(*) FILTER (WHERE NOT t.down) AS ups, count(*) FILTER (WHERE t.down) AS downs FROM zap_total t GROUP BY t.item_id
+    SELECT t.item_id, count(*) FILTER (WHERE NOT t.down) AS ups, count(*) FILTER (WHERE t.down) AS downs FROM zap_total t GROUP BY t.item_id
 ), voted AS (
     SELECT v.item_id, sum(v.micros) AS micros FROM vote_event v GROUP BY v.item_id
 ), boosted AS (
@@ -189,13 +191,16 @@ WITH zapped AS MATERIALIZED (
     FROM item LEFT JOIN item_count c ON c.item_id = item.id LEFT JOIN unfolded u ON u.item_id = item.id LEFT JOIN zapped ON zapped.item_id = item.id
     LEFT JOIN totals ON totals.item_id = item.id LEFT JOIN voted ON voted.item_id = item.id LEFT JOIN boosted ON boosted.item_id = item.id
     LEFT JOIN below ON below.id = item.id
-    CROSS JOIN LATERAL (SELECT unnest(ARRAY['msat', 'credit_msat', 'down_msat', 'comment_msat', 'boost_msat', 'upvotes', 'downvotes', 'vote_micros', 'comments', 'zap_total']) AS counter,
+    CROSS JOIN LATERAL (SELECT unnest(ARRAY['msat', 'credit_msat', 'down_msat', 'comment_msat', 'boost_msat', 'upvotes', 'downvotes', 'vote_micros', 'comments']) AS counter,
         unnest(ARRAY[coalesce(c.msat, 0) + coalesce(u.msat, 0), coalesce(c.credit_msat, 0) + coalesce(u.credit_msat, 0),
             coalesce(c.down_msat, 0) + coalesce(u.down_msat, 0), coalesce(c.comment_msat, 0) + coalesce(u.comment_msat, 0),
             coalesce(c.boost_msat, 0) + coalesce(u.boost_msat, 0), coalesce(c.upvotes, 0) + coalesce(u.upvotes, 0), coalesce(c.downvotes, 0) + coalesce(u.downvotes, 0),
-            coalesce(c.vote_micros, 0) + coalesce(u.vote_micros, 0), coalesce(c.comments, 0) + coalesce(u.comments, 0), coalesce(totals.msat, 0)]) AS counted,
+            coalesce(c.vote_micros, 0) + coalesce(u.vote_micros, 0), coalesce(c.comments, 0) + coalesce(u.comments, 0)]) AS counted,
         unnest(ARRAY[coalesce(zapped.up, 0), coalesce(zapped.credit, 0), coalesce(zapped.down, 0), coalesce(below.msat, 0), coalesce(boosted.msat, 0), coalesce(totals.ups, 0),
-            coalesce(totals.downs, 0), coalesce(voted.micros, 0), coalesce(below.comments, 0), coalesce(zapped.known, 0)]) AS happened) AS n
+            coalesce(totals.downs, 0), coalesce(voted.micros, 0), coalesce(below.comments, 0)]) AS happened) AS n
+    UNION ALL
+    SELECT coalesce(t.item_id, p.item_id), false, 'zap_total of user ' || coalesce(t.user_id, p.user_id), coalesce(t.msat, 0), coalesce(p.msat, 0)
+    FROM zap_total t FULL JOIN (SELECT item_id, user_id, down, msat, credit FROM by_person WHERE by_person.user_id IS NOT NULL) AS p ON p.item_id = t.item_id AND p.user_id = t.user_id AND p.down = t.down
     UNION ALL
     SELECT o.item_id, false, 'votes for option ' || o.id, o.votes, count(v.action_id)
     FROM poll_option o LEFT JOIN poll_vote v ON v.option_id = o.id AND v.state = 'PAID' AND v.counted GROUP BY o.id
@@ -904,6 +909,40 @@ func (q *Queries) BreaksOfTotals(ctx context.Context) ([]BreaksOfTotalsRow, erro
 	for rows.Next() {
 		var i BreaksOfTotalsRow
 		if err := rows.Scan(&i.Asset, &i.Msat); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const breaksOfVotesInPolls = `-- name: BreaksOfVotesInPolls :many
+SELECT v.action_id, v.option_id FROM unnest($1::bigint[]) AS n (id)
+CROSS JOIN LATERAL (SELECT p.action_id, p.option_id, p.item_id FROM poll_vote p WHERE p.action_id = n.id AND p.state = 'PAID' OFFSET 0) AS v
+CROSS JOIN LATERAL (SELECT a.args FROM paid_action a WHERE a.id = n.id OFFSET 0) AS a
+WHERE a.args->>'option' IS DISTINCT FROM v.option_id::text OR NOT EXISTS (SELECT FROM poll_option o WHERE o.id = v.option_id AND o.item_id = v.item_id OFFSET 0)
+ORDER BY v.action_id
+`
+
+type BreaksOfVotesInPollsRow struct {
+	ActionID int64
+	OptionID int64
+}
+
+// Invariant 3: a paid vote for another option than its payer chose, or for one of another poll. One by one, as BreaksOfKeys.
+func (q *Queries) BreaksOfVotesInPolls(ctx context.Context, actions []int64) ([]BreaksOfVotesInPollsRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfVotesInPolls, actions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreaksOfVotesInPollsRow
+	for rows.Next() {
+		var i BreaksOfVotesInPollsRow
+		if err := rows.Scan(&i.ActionID, &i.OptionID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
