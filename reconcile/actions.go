@@ -108,6 +108,13 @@ func effects(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	for _, b := range votes {
 		r.found(otherOption.broken(of(b.ActionID), "the vote of action %d is for option %d, and its payer has not chosen that, or it is another poll's", b.ActionID, b.OptionID))
 	}
+	weights, err := q.BreaksOfVotes(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, id := range weights {
+		r.found(otherVote.broken(of(id), "the weighted vote of action %d is not that of a paid zap, or a paid zap has none", id))
+	}
 	twice, err := q.ItemsTwice(ctx, ids)
 	if err != nil {
 		return err

@@ -182,6 +182,7 @@ var breakings = map[string]breaking{
 		w.Pay(w.User("voter", 100*sat, 0), community.KindPollVote, community.PollVoteArgs{Option: option}, "")
 		w.Drain()
 	}, sql: `UPDATE poll_vote SET option_id = option_id + 1`},
+	"3 vote":    {sql: `UPDATE vote_event SET author_id = author_id + 1 WHERE action_id = {opt}`},
 	"3 uses":    {do: redeemed, sql: `UPDATE invite SET used = used - 1`},
 	"3 bounty":  {do: paidBounty, sql: `DELETE FROM bounty_payment`},
 	"3 counter": {sql: `UPDATE item_count SET msat = msat + 1`},

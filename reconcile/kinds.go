@@ -97,6 +97,10 @@ var (
 	otherOption = kind(3, "option", "BreaksOfVotesInPolls",
 		"A vote in a poll counts for another option than its payer chose, or for one of another poll.",
 		byHand+outside+"its arguments name the option: set option_id of its row in poll_vote, and then votes of both options in poll_option, right.")
+	otherVote = kind(3, "vote", "BreaksOfVotes",
+		"What rewards are divided by is not what was zapped: a weighted vote has no paid zap, or a paid zap of somebody known has no vote; or the vote is for another item or author, goes the other way, or counts on another day or in another asset than the zap.",
+		byHand+outside+"set the row of vote_event right before the day's rewards are paid: item_id and the direction as those of its row in zap, author_id as the item's, at as changed_at of the action, and credits as whether it was paid with credits. "+
+			"Of an action without a paid zap it is to be deleted.")
 	usedWrong = kind(3, "uses", "BreaksOfInvites",
 		"An invite counts other uses than people have redeemed it: it lets in more than its limit, or fewer.", outside+"set used of the invite's row to the number of its rows in invite_redemption.")
 	bountyUnmarked = kind(3, "bounty", "UnmarkedBounties",

@@ -25,6 +25,7 @@ var mends = map[string]string{
 		WHERE id = (SELECT min(action_id) FROM item)`,
 	"3 counter": `UPDATE item_count SET msat = msat - 1`,
 	"3 listing": `UPDATE item SET state = state`,
+	"3 vote":    `UPDATE vote_event SET author_id = (SELECT author_id FROM item WHERE id = item_id) WHERE action_id = {opt}`,
 	"4 not-noted": `INSERT INTO foreign_hash (payment_hash, used) SELECT payment_hash, 'WITHDRAWN' FROM relay_payment WHERE receiver_id IS NULL
 		UNION SELECT payment_hash, 'WRAPPED' FROM relay_payment WHERE receiver_id IS NOT NULL`,
 	"6 step": changing(`action_history`, `history_append_only`, `UPDATE action_history SET to_state = 'RETRYING' WHERE from_state = 'FAILED'`),

@@ -50,6 +50,9 @@ var (
 	options look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.BreaksOfVotesInPolls(ctx, a))
 	}
+	votes look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.BreaksOfVotes(ctx, a))
+	}
 	hashes look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.ClaimsOfHashes(ctx, a))
 	}
@@ -164,6 +167,15 @@ var parts = []struct {
 		INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) SELECT {opt}, item_id, id, 1, 'PAID' FROM poll_option`},
 	{"a vote for an option of another poll", options, `UPDATE paid_action SET args = '{"option": 99}' WHERE id = {opt};
 		INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) VALUES ({opt}, 1, 99, 1, 'PAID')`},
+	{"a vote of what was not paid", votes, `UPDATE vote_event SET action_id = {retried} WHERE action_id = {opt}`},
+	{"a vote of no zap", votes, `UPDATE vote_event SET action_id = {bought} WHERE action_id = {opt}`},
+	{"a vote of nobody", votes, `UPDATE zap SET user_id = NULL WHERE action_id = {opt}`},
+	{"a zap without a vote", votes, `DELETE FROM vote_event WHERE action_id = {opt}`},
+	{"a vote for another item", votes, `UPDATE vote_event SET item_id = 99, author_id = NULL WHERE action_id = {opt}`},
+	{"a vote for another author", votes, `UPDATE vote_event SET author_id = NULL WHERE action_id = {opt}`},
+	{"a vote that goes the other way", votes, `UPDATE vote_event SET micros = -micros`},
+	{"a vote in another asset", votes, `DELETE FROM reward; DELETE FROM reward_day; UPDATE vote_event SET credits = NOT credits WHERE action_id = {opt}`},
+	{"a vote of another day", votes, `UPDATE vote_event SET at = at + interval '1 day' WHERE action_id = {opt}`},
 	{"a boost of another item", subjects, `INSERT INTO boost (action_id, item_id, user_id, msat, state, paid_at, expires_at)
 		SELECT id, 99, payer_id, 1, 'PAID', now(), now() FROM paid_action WHERE id = {opt}`},
 

@@ -217,6 +217,21 @@ CROSS JOIN LATERAL (SELECT a.args FROM paid_action a WHERE a.id = n.id OFFSET 0)
 WHERE a.args->>'option' IS DISTINCT FROM v.option_id::text OR NOT EXISTS (SELECT FROM poll_option o WHERE o.id = v.option_id AND o.item_id = v.item_id OFFSET 0)
 ORDER BY v.action_id;
 
+-- name: BreaksOfVotes :many
+-- Invariant 3: by votes the rewards of a day are divided, so each is of a paid zap of somebody known, for its item and that one's author, the way the zap went; and
+-- each such zap has one. Where the rewards are not divided yet it is also of the day, and in the asset, in which the zap was paid: of votes from before nobody
+-- noted the asset once (0067). One by one, as BreaksOfKeys.
+SELECT a.id FROM unnest(@actions::bigint[]) AS n (id)
+CROSS JOIN LATERAL (SELECT p.id, p.state, p.method, p.changed_at FROM paid_action p WHERE p.id = n.id OFFSET 0) AS a
+LEFT JOIN LATERAL (SELECT zap.user_id, zap.item_id, zap.down FROM zap WHERE zap.action_id = n.id OFFSET 0) AS z ON true
+LEFT JOIN LATERAL (SELECT o.action_id, o.item_id, o.author_id, o.micros, o.at, o.credits FROM vote_event o WHERE o.action_id = n.id OFFSET 0) AS v ON true
+LEFT JOIN LATERAL (SELECT item.author_id FROM item WHERE item.id = v.item_id OFFSET 0) AS i ON true
+CROSS JOIN (SELECT coalesce((max(day) + 1)::timestamp AT TIME ZONE 'UTC', '-infinity') AS until FROM reward_day) AS divided
+WHERE CASE WHEN v.action_id IS NULL THEN a.state = 'PAID' AND z.user_id IS NOT NULL
+    ELSE a.state <> 'PAID' OR z.user_id IS NULL OR v.item_id <> z.item_id OR v.author_id IS DISTINCT FROM i.author_id OR (v.micros <> 0 AND (v.micros < 0) <> z.down)
+        OR (greatest(v.at, a.changed_at) >= divided.until AND (v.at <> a.changed_at OR v.credits <> (a.method = 'FEE_CREDIT'))) END
+ORDER BY a.id;
+
 -- name: ItemsTwice :many
 -- Invariant 3: actions that have made more than one item. Of what else an action does, a key allows one.
 SELECT item.action_id, count(*) AS items FROM item WHERE item.action_id = ANY(@actions::bigint[]) GROUP BY item.action_id HAVING count(*) > 1 ORDER BY 1;
