@@ -111,6 +111,9 @@ var (
 	otherListing = kind(3, "listing", "BreaksOfListing, over all items; only holdfast reconcile",
 		"What feeds choose an item by is not as the item is: everybody who sees it misses it in the feeds, or it is in those of another territory, or at another time.",
 		outside+"UPDATE item SET state = state, of these items: the trigger follow_item sets their rows of item_count right.")
+	billedLate = kind(3, "territory", "BreaksOfTerritories, over all territories; only holdfast reconcile",
+		"A territory is billed later than what was paid for it ends, or than its grace does: until then it is run for nothing.",
+		outside+"set bill_at of its row in territory to paid_until or, in its grace, to grace_until.")
 	effectsUnguarded = kind(3, "guard", "pg_index", "A unique index that makes one action do one thing, or one person vote once, is gone or not valid; or the trigger follow_item is gone or switched off.",
 		"Mend what the other breaks of this invariant name, and make the index or the trigger again as its migration does, or switch the trigger on (ALTER TABLE … ENABLE TRIGGER).")
 )

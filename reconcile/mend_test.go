@@ -23,9 +23,10 @@ var mends = map[string]string{
 	"3 author":         `UPDATE item SET author_id = (SELECT payer_id FROM paid_action WHERE id = item.action_id)`,
 	"3 other-item": `UPDATE paid_action SET result = jsonb_set(result, '{item}', to_jsonb((SELECT id FROM item WHERE action_id = paid_action.id)))
 		WHERE id = (SELECT min(action_id) FROM item)`,
-	"3 counter": `UPDATE item_count SET msat = msat - 1`,
-	"3 listing": `UPDATE item SET state = state`,
-	"3 vote":    `UPDATE vote_event SET author_id = (SELECT author_id FROM item WHERE id = item_id) WHERE action_id = {opt}`,
+	"3 counter":   `UPDATE item_count SET msat = msat - 1`,
+	"3 listing":   `UPDATE item SET state = state`,
+	"3 vote":      `UPDATE vote_event SET author_id = (SELECT author_id FROM item WHERE id = item_id) WHERE action_id = {opt}`,
+	"3 territory": `UPDATE territory SET bill_at = paid_until`,
 	"4 not-noted": `INSERT INTO foreign_hash (payment_hash, used) SELECT payment_hash, 'WITHDRAWN' FROM relay_payment WHERE receiver_id IS NULL
 		UNION SELECT payment_hash, 'WRAPPED' FROM relay_payment WHERE receiver_id IS NOT NULL`,
 	"6 step": changing(`action_history`, `history_append_only`, `UPDATE action_history SET to_state = 'RETRYING' WHERE from_state = 'FAILED'`),

@@ -53,6 +53,9 @@ var (
 	votes look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.BreaksOfVotes(ctx, a))
 	}
+	territories look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
+		return count(q.BreaksOfTerritories(ctx, 100))
+	}
 	hashes look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.ClaimsOfHashes(ctx, a))
 	}
@@ -143,6 +146,11 @@ var parts = []struct {
 	{"no vote", missing, `UPDATE paid_action SET kind = 'POLL_VOTE' WHERE id = {bought}`},
 	{"no boost", missing, `UPDATE paid_action SET kind = 'BOOST' WHERE id = {bought}`},
 	{"no transfer of a territory", missing, `UPDATE paid_action SET kind = 'TERRITORY_UNARCHIVE' WHERE id = {bought}`},
+	{"no territory", missing, `UPDATE paid_action SET kind = 'TERRITORY_BILLING', result = '{"territory": "x"}' WHERE id = {bought}`},
+	{"a territory that waits for what was paid", missing, `INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, pending_action)
+		SELECT 'x', 1, 1, 1, now(), 'PENDING', {bought}; UPDATE paid_action SET kind = 'TERRITORY_CREATE', result = '{"territory": "x"}' WHERE id = {bought}`},
+	{"a grace without an end", territories, `INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, period_start, period_day, paid_until, grace_until, bill_at)
+		VALUES ('x', 1, 1, 1, now(), 'GRACE', 'MONTHLY', '2026-01-01', 1, '2026-02-01', '2026-03-01', 'infinity')`},
 	{"no redeemed invite", missing, `UPDATE paid_action SET kind = 'INVITE_GIFT' WHERE id = {bought}`},
 	{"no withdrawal", missing, `UPDATE paid_action SET kind = 'WITHDRAW' WHERE id = {bought}`},
 	{"no credits", missing, `UPDATE paid_action SET kind = 'BUY_CREDITS' WHERE id = {withdrawn}`},

@@ -28,6 +28,9 @@ func (r *run) whole(ctx context.Context, report *Report) error {
 		if err := r.counters(ctx, q); err != nil {
 			return err
 		}
+		if err := r.territories(ctx, q); err != nil {
+			return err
+		}
 		if err := r.deliveries(ctx, q); err != nil {
 			return err
 		}
@@ -194,6 +197,24 @@ func (r *run) counters(ctx context.Context, q *db.Queries) error {
 	}
 	if len(others) > 0 {
 		r.beyond[2] += others[0].Total - int64(len(others))
+	}
+	return nil
+}
+
+// territories looks for those that are run for longer than was paid for. Only a full run does so.
+func (r *run) territories(ctx context.Context, q *db.Queries) error {
+	if !r.Changed.IsZero() {
+		return nil
+	}
+	rows, err := q.BreaksOfTerritories(ctx, shown)
+	if err != nil {
+		return fmt.Errorf("look at the territories: %w", err)
+	}
+	for _, b := range rows {
+		r.found(billedLate.broken(at{}, "territory %s, which is %s, is billed after what was paid for it, or its grace, is over", b.Name, b.State))
+	}
+	if len(rows) > 0 {
+		r.beyond[2] += rows[0].Total - int64(len(rows))
 	}
 	return nil
 }

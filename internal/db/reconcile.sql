@@ -183,7 +183,8 @@ WHERE a.id = ANY(@actions::bigint[]) AND a.state = 'PAID' AND ((a.flow <> 'OUTGO
     WHEN 'INVITE_GIFT' THEN NOT EXISTS (SELECT FROM invite_redemption WHERE invite_redemption.action_id = a.id OFFSET 0)
     WHEN 'BUY_CREDITS' THEN a.id > @archived_to::bigint AND NOT EXISTS (SELECT FROM posting WHERE posting.action_id = a.id AND from_account = 1 OFFSET 0)
     WHEN 'WITHDRAW' THEN NOT EXISTS (SELECT FROM relay_payment WHERE relay_payment.action_id = a.id OFFSET 0)
-    ELSE false END)
+    ELSE false END
+    OR (a.kind LIKE 'TERRITORY\_%' AND NOT EXISTS (SELECT FROM territory WHERE territory.name = a.result->>'territory' AND territory.state <> 'PENDING' OFFSET 0)))
 ORDER BY a.id;
 
 -- name: BreaksOfInvoices :many
@@ -287,6 +288,11 @@ SELECT item.id, count(*) OVER ()::bigint AS total FROM item JOIN item_count c ON
 WHERE c.listed <> (item.parent_id IS NULL AND item.kind <> 'BIO' AND item.state = 'PAID' AND item.deleted_at IS NULL)
     OR c.territory IS DISTINCT FROM item.territory OR c.created_at <> item.created_at
 ORDER BY item.id LIMIT @page;
+
+-- name: BreaksOfTerritories :many
+-- Invariant 3, of all territories: one that nobody looks at once what was paid for it is over, or its grace. The first are told, all counted.
+SELECT territory.name, territory.state, count(*) OVER ()::bigint AS total FROM territory
+WHERE territory.bill_at > CASE territory.state WHEN 'ACTIVE' THEN territory.paid_until ELSE territory.grace_until END ORDER BY territory.name LIMIT @page;
 
 -- name: BreaksOfHashes :many
 -- Invariant 4: one payment hash on two invoices.

@@ -887,6 +887,38 @@ func (q *Queries) BreaksOfReturns(ctx context.Context, actions []int64) ([]Break
 	return items, nil
 }
 
+const breaksOfTerritories = `-- name: BreaksOfTerritories :many
+SELECT territory.name, territory.state, count(*) OVER ()::bigint AS total FROM territory
+WHERE territory.bill_at > CASE territory.state WHEN 'ACTIVE' THEN territory.paid_until ELSE territory.grace_until END ORDER BY territory.name LIMIT $1
+`
+
+type BreaksOfTerritoriesRow struct {
+	Name  string
+	State string
+	Total int64
+}
+
+// Invariant 3, of all territories: one that nobody looks at once what was paid for it is over, or its grace. The first are told, all counted.
+func (q *Queries) BreaksOfTerritories(ctx context.Context, page int32) ([]BreaksOfTerritoriesRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfTerritories, page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreaksOfTerritoriesRow
+	for rows.Next() {
+		var i BreaksOfTerritoriesRow
+		if err := rows.Scan(&i.Name, &i.State, &i.Total); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const breaksOfTotals = `-- name: BreaksOfTotals :many
 SELECT (h.id & 1)::bigint AS asset, sum(h.msat)::bigint AS msat FROM (
     SELECT account.id, account.balance AS msat FROM account UNION ALL SELECT account_id, balance_delta.msat FROM balance_delta) AS h
@@ -1503,7 +1535,8 @@ WHERE a.id = ANY($1::bigint[]) AND a.state = 'PAID' AND ((a.flow <> 'OUTGOING' A
     WHEN 'INVITE_GIFT' THEN NOT EXISTS (SELECT FROM invite_redemption WHERE invite_redemption.action_id = a.id OFFSET 0)
     WHEN 'BUY_CREDITS' THEN a.id > $2::bigint AND NOT EXISTS (SELECT FROM posting WHERE posting.action_id = a.id AND from_account = 1 OFFSET 0)
     WHEN 'WITHDRAW' THEN NOT EXISTS (SELECT FROM relay_payment WHERE relay_payment.action_id = a.id OFFSET 0)
-    ELSE false END)
+    ELSE false END
+    OR (a.kind LIKE 'TERRITORY\_%' AND NOT EXISTS (SELECT FROM territory WHERE territory.name = a.result->>'territory' AND territory.state <> 'PENDING' OFFSET 0)))
 ORDER BY a.id
 `
 
