@@ -189,6 +189,8 @@ var breakings = map[string]breaking{
 	"3 listing": {sql: `UPDATE item_count SET listed = NOT listed`},
 	"3 territory": {sql: `INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, billing, period_start, period_day, paid_until, bill_at)
 		SELECT name, 1, 1, 1, '2026-01-01', 'MONTHLY', '2026-01-01', 1, '2026-02-01', bill_at::timestamptz FROM (VALUES ('fine', '2026-02-01'), ('free', '2036-02-01')) AS t (name, bill_at)`},
+	"3 file": {sql: `INSERT INTO upload (id, token, client_hash, bytes, content_type, fee_msat, created_at, unclaimed_at)
+		VALUES (1, repeat('x', 22), sha256('x'), 1, 'image/png', 1, now(), now())`},
 	"3 guard": {sql: `DROP INDEX poll_vote_once`},
 
 	"4 two-invoices": {sql: `ALTER TABLE invoice DROP CONSTRAINT invoice_payment_hash_key; UPDATE invoice SET payment_hash = (SELECT payment_hash FROM invoice LIMIT 1)`, also: []int{9}},

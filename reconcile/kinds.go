@@ -87,7 +87,7 @@ var (
 	effectMissing = kind(3, "missing", "MissingEffects",
 		"An action is PAID, and what it was paid for is not there.", byHand+bug+"make what is missing. For what cannot be made give the payer its price, from loss sats to their sats by a posting of no action (docs/reconcile.md, booking by hand).")
 	otherAmount = kind(3, "amount", "BreaksOfEffects and BreaksOfInvoices",
-		"What an action did, or its invoice, is over another amount than its price.", byHand+bug+"compare with its arguments and its postings, and set the row's amount to what was paid for.")
+		"What an action did, or its invoice, is over another amount than its price, or a boost over another than its arguments say.", byHand+bug+"compare with its arguments and its postings, and set the row's amount to what was paid for.")
 	effectTwice = kind(3, "twice", "ItemsTwice",
 		"An action has made more than one item.", byHand+bug+"delete the item that its result does not name, with what refers to it alone.")
 	othersWork = kind(3, "author", "BreaksOfEffects",
@@ -114,6 +114,8 @@ var (
 	billedLate = kind(3, "territory", "BreaksOfTerritories, over all territories; only holdfast reconcile",
 		"A territory is billed later than what was paid for it ends, or than its grace does: until then it is run for nothing.",
 		outside+"set bill_at of its row in territory to paid_until or, in its grace, to grace_until.")
+	fileLost = kind(3, "file", "LostFiles, over all files; only holdfast reconcile",
+		"What was in a file that somebody has sent is gone.", outside+"put the file's row back into upload_data.")
 	effectsUnguarded = kind(3, "guard", "pg_index", "A unique index that makes one action do one thing, or one person vote once, is gone or not valid; or the trigger follow_item is gone or switched off.",
 		"Mend what the other breaks of this invariant name, and make the index or the trigger again as its migration does, or switch the trigger on (ALTER TABLE … ENABLE TRIGGER).")
 )

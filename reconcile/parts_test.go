@@ -151,6 +151,8 @@ var parts = []struct {
 		SELECT 'x', 1, 1, 1, now(), 'PENDING', {bought}; UPDATE paid_action SET kind = 'TERRITORY_CREATE', result = '{"territory": "x"}' WHERE id = {bought}`},
 	{"a grace without an end", territories, `INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, period_start, period_day, paid_until, grace_until, bill_at)
 		VALUES ('x', 1, 1, 1, now(), 'GRACE', 'MONTHLY', '2026-01-01', 1, '2026-02-01', '2026-03-01', 'infinity')`},
+	{"no file of a post", missing, `UPDATE paid_action SET args = args || '{"uploads": [1]}' WHERE id = (SELECT action_id FROM item)`},
+	{"no boost of a post", missing, `UPDATE paid_action SET args = args || '{"boost": 5}' WHERE id = (SELECT action_id FROM item)`},
 	{"no redeemed invite", missing, `UPDATE paid_action SET kind = 'INVITE_GIFT' WHERE id = {bought}`},
 	{"no withdrawal", missing, `UPDATE paid_action SET kind = 'WITHDRAW' WHERE id = {bought}`},
 	{"no credits", missing, `UPDATE paid_action SET kind = 'BUY_CREDITS' WHERE id = {withdrawn}`},
@@ -160,6 +162,8 @@ var parts = []struct {
 	{"a boost of another amount", amounts, `UPDATE paid_action SET kind = 'BOOST' WHERE id = {opt};
 		INSERT INTO boost (action_id, item_id, msat, state, paid_at, expires_at) VALUES ({opt}, 1, 1, 'PAID', now(), now())`},
 
+	{"a post's boost of another amount", amounts, `UPDATE paid_action SET args = args || '{"boost": 5}' WHERE id = (SELECT action_id FROM item);
+		INSERT INTO boost (action_id, item_id, user_id, msat, state, paid_at, expires_at) SELECT action_id, id, author_id, 6000, 'PAID', now(), now() FROM item`},
 	{"another's item", owners, `UPDATE item SET author_id = (SELECT max(id) FROM usr)`},
 	{"another item", subjects, `UPDATE item SET action_id = {bought}`},
 	{"another's zap", owners, `UPDATE zap SET user_id = NULL WHERE action_id = {opt}`},

@@ -31,6 +31,9 @@ func (r *run) whole(ctx context.Context, report *Report) error {
 		if err := r.territories(ctx, q); err != nil {
 			return err
 		}
+		if err := r.files(ctx, q); err != nil {
+			return err
+		}
 		if err := r.deliveries(ctx, q); err != nil {
 			return err
 		}
@@ -212,6 +215,24 @@ func (r *run) territories(ctx context.Context, q *db.Queries) error {
 	}
 	for _, b := range rows {
 		r.found(billedLate.broken(at{}, "territory %s, which is %s, is billed after what was paid for it, or its grace, is over", b.Name, b.State))
+	}
+	if len(rows) > 0 {
+		r.beyond[2] += rows[0].Total - int64(len(rows))
+	}
+	return nil
+}
+
+// files looks for those without content. Only a full run does so.
+func (r *run) files(ctx context.Context, q *db.Queries) error {
+	if !r.Changed.IsZero() {
+		return nil
+	}
+	rows, err := q.LostFiles(ctx, shown)
+	if err != nil {
+		return fmt.Errorf("look at the files: %w", err)
+	}
+	for _, b := range rows {
+		r.found(fileLost.broken(at{}, "of file %d there is no content", b.ID))
 	}
 	if len(rows) > 0 {
 		r.beyond[2] += rows[0].Total - int64(len(rows))

@@ -139,13 +139,13 @@ SELECT own.id, own.due::bigint AS due, own.got::bigint AS got FROM (
 -- Invariant 3: what is wrong with the rows that actions have made. The one place that has the table of each: a row's state, whether its user is to be the payer,
 -- the item that it is or is about, as the action's result names it, and its price. What is NULL is not compared. So a row
 --   differs:      it counts though its action was not paid, or the other way round
---   other_amount: it is not worth the action's price; of others than a BOOST, which cost more than the boost that they make too, it need not
+--   other_amount: it is not worth the action's price or, of others than a BOOST, which cost more than the boost that they make too, what their arguments say
 --   others:       it is somebody else's than the payer's
 --   other_item:   it is, or is about, another item than the result names; of an action that made two items one at least is the one.
 WITH found AS (
     SELECT e.what, e.action_id, e.effect, a.state, e.msat, a.cost_msat, e.item_id, a.result->>'item' AS named,
         ((e.effect = 'PAID') <> (a.state = 'PAID') OR (e.effect = 'FAILED') <> (a.state IN ('FAILED', 'RETRYING'))) AS differs,
-        (e.msat <> a.cost_msat AND (e.what <> 'boost' OR a.kind = 'BOOST')) AS other_amount,
+        (e.msat <> CASE WHEN e.what = 'boost' AND a.kind <> 'BOOST' THEN (a.args->>'boost')::bigint * 1000 ELSE a.cost_msat END) AS other_amount,
         (e.owned AND e.user_id IS DISTINCT FROM a.payer_id) AS others,
         (e.item_id IS NOT NULL AND e.item_id::text IS DISTINCT FROM a.result->>'item'
             AND NOT (e.what = 'item' AND EXISTS (SELECT FROM item o WHERE o.action_id = e.action_id AND o.id::text = a.result->>'item' OFFSET 0))) AS other_item
@@ -184,7 +184,9 @@ WHERE a.id = ANY(@actions::bigint[]) AND a.state = 'PAID' AND ((a.flow <> 'OUTGO
     WHEN 'BUY_CREDITS' THEN a.id > @archived_to::bigint AND NOT EXISTS (SELECT FROM posting WHERE posting.action_id = a.id AND from_account = 1 OFFSET 0)
     WHEN 'WITHDRAW' THEN NOT EXISTS (SELECT FROM relay_payment WHERE relay_payment.action_id = a.id OFFSET 0)
     ELSE false END
-    OR (a.kind LIKE 'TERRITORY\_%' AND NOT EXISTS (SELECT FROM territory WHERE territory.name = a.result->>'territory' AND territory.state <> 'PENDING' OFFSET 0)))
+    OR (a.kind LIKE 'TERRITORY\_%' AND NOT EXISTS (SELECT FROM territory WHERE territory.name = a.result->>'territory' AND territory.state <> 'PENDING' OFFSET 0))
+    OR (a.kind IN ('ITEM_CREATE', 'ITEM_UPDATE') AND (jsonb_array_length(a.args->'uploads') <> (SELECT count(*) FROM upload WHERE upload.action_id = a.id)
+        OR ((a.args->>'boost')::bigint > 0 AND NOT EXISTS (SELECT FROM boost WHERE boost.action_id = a.id OFFSET 0)))))
 ORDER BY a.id;
 
 -- name: BreaksOfInvoices :many
@@ -288,6 +290,11 @@ SELECT item.id, count(*) OVER ()::bigint AS total FROM item JOIN item_count c ON
 WHERE c.listed <> (item.parent_id IS NULL AND item.kind <> 'BIO' AND item.state = 'PAID' AND item.deleted_at IS NULL)
     OR c.territory IS DISTINCT FROM item.territory OR c.created_at <> item.created_at
 ORDER BY item.id LIMIT @page;
+
+-- name: LostFiles :many
+-- Invariant 3, of all files: one whose content is gone. The first are told, all counted.
+SELECT upload.id, count(*) OVER ()::bigint AS total FROM upload
+WHERE NOT EXISTS (SELECT FROM upload_data WHERE upload_data.upload_id = upload.id) ORDER BY upload.id LIMIT @page;
 
 -- name: BreaksOfTerritories :many
 -- Invariant 3, of all territories: one that nobody looks at once what was paid for it is over, or its grace. The first are told, all counted.

@@ -313,7 +313,7 @@ const breaksOfEffects = `-- name: BreaksOfEffects :many
 WITH found AS (
     SELECT e.what, e.action_id, e.effect, a.state, e.msat, a.cost_msat, e.item_id, a.result->>'item' AS named,
         ((e.effect = 'PAID') <> (a.state = 'PAID') OR (e.effect = 'FAILED') <> (a.state IN ('FAILED', 'RETRYING'))) AS differs,
-        (e.msat <> a.cost_msat AND (e.what <> 'boost' OR a.kind = 'BOOST')) AS other_amount,
+        (e.msat <> CASE WHEN e.what = 'boost' AND a.kind <> 'BOOST' THEN (a.args->>'boost')::bigint * 1000 ELSE a.cost_msat END) AS other_amount,
         (e.owned AND e.user_id IS DISTINCT FROM a.payer_id) AS others,
         (e.item_id IS NOT NULL AND e.item_id::text IS DISTINCT FROM a.result->>'item'
             AND NOT (e.what = 'item' AND EXISTS (SELECT FROM item o WHERE o.action_id = e.action_id AND o.id::text = a.result->>'item' OFFSET 0))) AS other_item
@@ -357,7 +357,7 @@ type BreaksOfEffectsRow struct {
 // the item that it is or is about, as the action's result names it, and its price. What is NULL is not compared. So a row
 //
 //	differs:      it counts though its action was not paid, or the other way round
-//	other_amount: it is not worth the action's price; of others than a BOOST, which cost more than the boost that they make too, it need not
+//	other_amount: it is not worth the action's price or, of others than a BOOST, which cost more than the boost that they make too, what their arguments say
 //	others:       it is somebody else's than the payer's
 //	other_item:   it is, or is about, another item than the result names; of an action that made two items one at least is the one.
 func (q *Queries) BreaksOfEffects(ctx context.Context, actions []int64) ([]BreaksOfEffectsRow, error) {
@@ -1427,6 +1427,37 @@ func (q *Queries) LostDeliveries(ctx context.Context, arg LostDeliveriesParams) 
 	return items, nil
 }
 
+const lostFiles = `-- name: LostFiles :many
+SELECT upload.id, count(*) OVER ()::bigint AS total FROM upload
+WHERE NOT EXISTS (SELECT FROM upload_data WHERE upload_data.upload_id = upload.id) ORDER BY upload.id LIMIT $1
+`
+
+type LostFilesRow struct {
+	ID    int64
+	Total int64
+}
+
+// Invariant 3, of all files: one whose content is gone. The first are told, all counted.
+func (q *Queries) LostFiles(ctx context.Context, page int32) ([]LostFilesRow, error) {
+	rows, err := q.db.Query(ctx, lostFiles, page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LostFilesRow
+	for rows.Next() {
+		var i LostFilesRow
+		if err := rows.Scan(&i.ID, &i.Total); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lostRecords = `-- name: LostRecords :many
 SELECT a.id, a.state, 'invoice'::text AS what FROM paid_action a
 WHERE a.id = ANY($1::bigint[]) AND a.flow IN ('OPTIMISTIC', 'PESSIMISTIC', 'WRAPPED') AND (SELECT i.action_id FROM invoice i WHERE i.action_id = a.id) IS NULL
@@ -1536,7 +1567,9 @@ WHERE a.id = ANY($1::bigint[]) AND a.state = 'PAID' AND ((a.flow <> 'OUTGOING' A
     WHEN 'BUY_CREDITS' THEN a.id > $2::bigint AND NOT EXISTS (SELECT FROM posting WHERE posting.action_id = a.id AND from_account = 1 OFFSET 0)
     WHEN 'WITHDRAW' THEN NOT EXISTS (SELECT FROM relay_payment WHERE relay_payment.action_id = a.id OFFSET 0)
     ELSE false END
-    OR (a.kind LIKE 'TERRITORY\_%' AND NOT EXISTS (SELECT FROM territory WHERE territory.name = a.result->>'territory' AND territory.state <> 'PENDING' OFFSET 0)))
+    OR (a.kind LIKE 'TERRITORY\_%' AND NOT EXISTS (SELECT FROM territory WHERE territory.name = a.result->>'territory' AND territory.state <> 'PENDING' OFFSET 0))
+    OR (a.kind IN ('ITEM_CREATE', 'ITEM_UPDATE') AND (jsonb_array_length(a.args->'uploads') <> (SELECT count(*) FROM upload WHERE upload.action_id = a.id)
+        OR ((a.args->>'boost')::bigint > 0 AND NOT EXISTS (SELECT FROM boost WHERE boost.action_id = a.id OFFSET 0)))))
 ORDER BY a.id
 `
 
