@@ -149,6 +149,7 @@ var breakings = map[string]breaking{
 	"1 reward":     {sql: `UPDATE reward SET credits_msat = credits_msat + 1 WHERE rank = 1`},
 	"1 reward-day": {sql: `ALTER TABLE reward_day DROP CONSTRAINT all_or_nothing; UPDATE reward_day SET pool_credits_msat = paid_credits_msat - 1`},
 	"1 account":    {sql: `DELETE FROM account WHERE id = 8`},
+	"1 unused":     {sql: `{transfer} VALUES (NULL, 17, 9, 5, 'x', '2026-01-01') {booked}`},
 	"1 routing":    {sql: `{transfer} VALUES (NULL, 6, 32, 5, 'x', '2026-01-01') {booked}`},
 	"1 range":      {sql: `UPDATE action_range SET archived_at = now(), steps = 0, postings = 0 WHERE first_action = 1`},
 	"1 rest": {sql: `DO $$ DECLARE first_one bigint; BEGIN
@@ -254,6 +255,7 @@ var breakings = map[string]breaking{
 		ON CONFLICT (name) DO UPDATE SET public_key = 'the same'; UPDATE invoice SET node = 'before'; UPDATE relay_attempt SET node = 'before' WHERE node = 'sim';
 		UPDATE relay_payment SET node = 'before' WHERE node = 'sim'`},
 	"9 invoice-lost": {do: func(w *enginetest.World) { w.Node.Wipe() }},
+	"9 bolt11":       {sql: `UPDATE invoice SET bolt11 = (SELECT bolt11 FROM invoice WHERE action_id = {opt}) WHERE action_id = {held}`},
 	"9 settled":      {lies: liars{invoice: saying(paidaction.InvoiceCanceled, paidaction.InvoiceSettled)}},
 	"9 canceled":     {lies: liars{invoice: saying(paidaction.InvoiceSettled, paidaction.InvoiceCanceled)}},
 	"9 held":         {lies: liars{invoice: saying(paidaction.InvoiceSettled, paidaction.InvoiceAccepted)}},

@@ -23,6 +23,8 @@ var (
 	accountGone = kind(1, "account", "MissingAccounts; users' only by holdfast reconcile",
 		"An account of the system, or of a user, is not there: what was in it is gone, and nobody can pay from it or be paid.",
 		"Stop every process. "+outside+"put its row back into account, with the balance that makes it agree with its postings.")
+	inUnused = kind(1, "unused", "UnusedAccounts", "Money is in an account of the system to which nothing is ever booked: nobody can be paid from it.",
+		bug+"look for the postings to that account, and move the money by a posting of no action to whom it belongs (docs/reconcile.md, booking by hand).")
 	routingDiffers = kind(1, "routing", "SetAside, over all payments that are not at their end",
 		"Routing sats are not what is set aside for the payments under way: some were taken that a payment needs, or belong to none.",
 		bug+"look for postings from or to routing sats of no action, or of one that pays nothing out, and undo them by a posting of no action with the reason 'put right by hand' (docs/reconcile.md, booking by hand).")
@@ -101,7 +103,7 @@ var (
 		"What rewards are divided by is not what was zapped: a weighted vote has no paid zap, or a paid zap of somebody known has no vote; or the vote is for another item or author, goes the other way, or counts on another day or in another asset than the zap.",
 		byHand+outside+"set the row of vote_event right before the day's rewards are paid: item_id and the direction as those of its row in zap, author_id as the item's, at as changed_at of the action, and credits as whether it was paid with credits. "+
 			"Of an action without a paid zap it is to be deleted.")
-	usedWrong = kind(3, "uses", "BreaksOfInvites",
+	usedWrong = kind(3, "uses", "BreaksOfInvites; InvitesOfNobody only by holdfast reconcile",
 		"An invite counts other uses than people have redeemed it: it lets in more than its limit, or fewer.", outside+"set used of the invite's row to the number of its rows in invite_redemption.")
 	bountyUnmarked = kind(3, "bounty", "UnmarkedBounties",
 		"A bounty was zapped to an answer by its owner, and does not count as paid: it would be paid again.", byHand+outside+"put its row back into bounty_payment, with the zap that reached the amount.")
@@ -230,6 +232,8 @@ var (
 		"Cancel it at the node {node} (lncli cancelinvoice). "+byHand)
 	receivedDiffers = kind(9, "received", "LookupInvoice, BookedForInvoice", "What a node received is not what is booked.",
 		byHand+bug+"book the difference by postings of no action: between lightning and backing sats, and between issued credits and the payer's credits (docs/reconcile.md, booking by hand). It is told until `--since` has passed.")
+	otherText = kind(9, "bolt11", "LookupInvoice", "An invoice of ours is recorded with another text than its node has: its payer pays something else.",
+		byHand+outside+"set bolt11 of its row in invoice to what the node {node} says (payment_request of lncli lookupinvoice). Who paid by the other text has paid for the action whose hash is in it.")
 	paymentLost = kind(9, "payment-lost", "TrackPayment", "A node does not know a payment that it made, or has shown to be under way: it was wiped, or restored from an old backup.",
 		"`holdfast nodes drain {node}`: it could pay again what it does not know. Bring its own data back; if they are gone, the preimage is known and the fee is not booked yet: `holdfast actions write-off {action} --reason \"its data are gone\" --yes`.")
 	paidUnbooked = kind(9, "paid-out", "TrackPayment", "A node has paid, and the payment does not count as made.",

@@ -14,6 +14,7 @@ var mends = map[string]string{
 	"1 backing":        `{transfer} VALUES (NULL, 17, 1, 5, 'x', '2026-01-01') {booked}`,
 	"1 clearing":       `{transfer} VALUES (NULL, 5, 17, 5, 'x', '2026-01-01') {booked}`,
 	"1 range":          `UPDATE action_range SET archived_at = NULL, steps = NULL, postings = NULL WHERE first_action = 1`,
+	"1 unused":         `{transfer} VALUES (NULL, 9, 17, 5, 'x', '2026-01-01') {booked}`,
 	"2 ended":          changing(`action_history`, `history_append_only`, `DELETE FROM action_history WHERE id = (SELECT max(id) FROM action_history WHERE action_id = {opt})`),
 	"2 not-refunded":   `{transfer} VALUES ({refunded}, 6, 32, 25000, 'refund by hand', '2026-01-01') {booked}`,
 	"3 counts":         `UPDATE zap SET state = 'FAILED' WHERE action_id IN (SELECT id FROM paid_action WHERE state IN ('FAILED', 'RETRYING'))`,

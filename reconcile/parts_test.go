@@ -56,6 +56,9 @@ var (
 	territories look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
 		return count(q.BreaksOfTerritories(ctx, 100))
 	}
+	invites look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
+		return count(q.InvitesOfNobody(ctx, 100))
+	}
 	hashes look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.ClaimsOfHashes(ctx, a))
 	}
@@ -210,6 +213,7 @@ var parts = []struct {
 	{"what somebody has zapped an item with down", counters, `UPDATE zap_total SET down = true`},
 	{"what each of two has zapped an item with", counters, `INSERT INTO zap_total (item_id, user_id, down, msat) SELECT item_id, user_id + 100, down, 1 FROM zap_total LIMIT 1;
 		UPDATE zap_total SET msat = msat - 1 WHERE user_id < 100`},
+	{"an invite that nobody has redeemed", invites, `INSERT INTO invite (code, inviter_id, gift_msat, uses_limit, used, created_at) VALUES (repeat('a', 32), 1, 1000, 2, 1, now())`},
 	{"no counters", counters, `DELETE FROM item_count`},
 	{"listed, though not everybody sees it", listing, `ALTER TABLE item DISABLE TRIGGER follow_item; UPDATE item SET deleted_at = now()`},
 	{"not listed", listing, `UPDATE item_count SET listed = false`},

@@ -94,6 +94,13 @@ func (r *run) system(ctx context.Context, q *db.Queries) error {
 	if len(missing) > 0 {
 		r.beyond[0] += missing[0].Total - int64(len(missing))
 	}
+	unused, err := q.UnusedAccounts(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range unused {
+		r.found(inUnused.broken(at{}, "%d msat are in the account %d", b.Msat, b.ID))
+	}
 	rows, err := q.Balances(ctx, ids)
 	if err != nil {
 		return err
@@ -190,6 +197,16 @@ func (r *run) counters(ctx context.Context, q *db.Queries) error {
 	}
 	if len(rows) > 0 {
 		r.beyond[2] += rows[0].Total - int64(len(rows))
+	}
+	invites, err := q.InvitesOfNobody(ctx, shown)
+	if err != nil {
+		return fmt.Errorf("look at the invites: %w", err)
+	}
+	for _, b := range invites {
+		r.found(usedWrong.broken(at{}, "invite %d counts %d uses, and nobody has redeemed it", b.ID, b.Used))
+	}
+	if len(invites) > 0 {
+		r.beyond[2] += invites[0].Total - int64(len(invites))
 	}
 	others, err := q.BreaksOfListing(ctx, shown)
 	if err != nil {

@@ -71,6 +71,12 @@ SELECT due.id::bigint AS id, count(*) OVER ()::bigint AS total FROM (
     UNION ALL SELECT usr.id * 16 + kind.n FROM usr CROSS JOIN (VALUES (0), (1)) AS kind (n) WHERE @users::boolean) AS due
 WHERE NOT EXISTS (SELECT FROM account WHERE account.id = due.id) ORDER BY 1 LIMIT @page;
 
+-- name: UnusedAccounts :many
+-- Invariant 1: an account of the system to which nothing is booked, and in which something is.
+SELECT h.id, sum(h.msat)::bigint AS msat FROM (
+    SELECT account.id, account.balance AS msat FROM account UNION ALL SELECT account_id, balance_delta.msat FROM balance_delta) AS h
+WHERE h.id < 16 AND h.id <> ALL(@system::bigint[]) GROUP BY h.id HAVING sum(h.msat) <> 0 ORDER BY h.id;
+
 -- name: SetAside :one
 -- Invariant 1: what the payments that are not at their end hold of what was set aside for them, as postings of their actions or of the action that a withdrawal
 -- pays inside. What has ended holds nothing. One by one, as BreaksOfKeys.
@@ -200,6 +206,11 @@ SELECT i.used, r.action_id, r.redeemed FROM (
     SELECT DISTINCT ON (n.code) n.code, n.action_id, (SELECT count(*) FROM invite_redemption o WHERE o.code = n.code) AS redeemed
     FROM invite_redemption n WHERE n.action_id = ANY(@actions::bigint[]) ORDER BY n.code, n.action_id
 ) AS r JOIN invite i ON i.code = r.code WHERE i.used <> r.redeemed ORDER BY r.action_id;
+
+-- name: InvitesOfNobody :many
+-- Invariant 3, of all invites: one that counts uses though nobody has redeemed it, which no action tells. The first are told, all counted.
+SELECT invite.id, invite.used, count(*) OVER ()::bigint AS total FROM invite
+WHERE invite.used > 0 AND NOT EXISTS (SELECT FROM invite_redemption n WHERE n.code = invite.code) ORDER BY invite.id LIMIT @page;
 
 -- name: UnmarkedBounties :many
 -- Invariant 3: a bounty that its owner has zapped an answer with, and that does not count as paid. One by one, as BreaksOfKeys.

@@ -1211,6 +1211,38 @@ func (q *Queries) FactsOfHistory(ctx context.Context, actions []int64) ([]FactsO
 	return items, nil
 }
 
+const invitesOfNobody = `-- name: InvitesOfNobody :many
+SELECT invite.id, invite.used, count(*) OVER ()::bigint AS total FROM invite
+WHERE invite.used > 0 AND NOT EXISTS (SELECT FROM invite_redemption n WHERE n.code = invite.code) ORDER BY invite.id LIMIT $1
+`
+
+type InvitesOfNobodyRow struct {
+	ID    int64
+	Used  int64
+	Total int64
+}
+
+// Invariant 3, of all invites: one that counts uses though nobody has redeemed it, which no action tells. The first are told, all counted.
+func (q *Queries) InvitesOfNobody(ctx context.Context, page int32) ([]InvitesOfNobodyRow, error) {
+	rows, err := q.db.Query(ctx, invitesOfNobody, page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []InvitesOfNobodyRow
+	for rows.Next() {
+		var i InvitesOfNobodyRow
+		if err := rows.Scan(&i.ID, &i.Used, &i.Total); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const invoicesToCompare = `-- name: InvoicesToCompare :many
 SELECT invoice.action_id, invoice.node, invoice.payment_hash, (invoice.bolt11 IS NOT NULL OR invoice.dropped_at IS NOT NULL)::boolean AS issued,
     (paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING'))::boolean AS open
@@ -1899,6 +1931,38 @@ func (q *Queries) UnnotedHashes(ctx context.Context, actions []int64) ([]Unnoted
 	for rows.Next() {
 		var i UnnotedHashesRow
 		if err := rows.Scan(&i.ActionID, &i.Used); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const unusedAccounts = `-- name: UnusedAccounts :many
+SELECT h.id, sum(h.msat)::bigint AS msat FROM (
+    SELECT account.id, account.balance AS msat FROM account UNION ALL SELECT account_id, balance_delta.msat FROM balance_delta) AS h
+WHERE h.id < 16 AND h.id <> ALL($1::bigint[]) GROUP BY h.id HAVING sum(h.msat) <> 0 ORDER BY h.id
+`
+
+type UnusedAccountsRow struct {
+	ID   int64
+	Msat int64
+}
+
+// Invariant 1: an account of the system to which nothing is booked, and in which something is.
+func (q *Queries) UnusedAccounts(ctx context.Context, system []int64) ([]UnusedAccountsRow, error) {
+	rows, err := q.db.Query(ctx, unusedAccounts, system)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnusedAccountsRow
+	for rows.Next() {
+		var i UnusedAccountsRow
+		if err := rows.Scan(&i.ID, &i.Msat); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
