@@ -101,6 +101,20 @@ func effects(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 	for _, b := range invoices {
 		r.found(otherAmount.broken(of(b.ActionID), "the invoice of action %d is over %d msat, the action costs %d", b.ActionID, b.AmountMsat, b.CostMsat))
 	}
+	votes, err := q.BreaksOfVotesInPolls(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range votes {
+		r.found(otherOption.broken(of(b.ActionID), "the vote of action %d is for option %d, and its payer has not chosen that, or it is another poll's", b.ActionID, b.OptionID))
+	}
+	weights, err := q.BreaksOfVotes(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, id := range weights {
+		r.found(otherVote.broken(of(id), "the weighted vote of action %d is not that of a paid zap, or a paid zap has none", id))
+	}
 	twice, err := q.ItemsTwice(ctx, ids)
 	if err != nil {
 		return err
@@ -190,6 +204,7 @@ func outgoing(ctx context.Context, r *run, q *db.Queries, ids []int64) error {
 		tell(b.OtherTerms, otherTerms, "the outgoing payment of action %d is not the one, of the amount and the routing budget, that was accepted", b.ActionID)
 		tell(b.OtherFee, otherFee, "the fee of the outgoing payment of action %d is not the one that was booked", b.ActionID)
 		tell(b.Unclaimed, unclaimed, "the outgoing payment of action %d was made, and no claim on a node says so", b.ActionID)
+		tell(b.OtherClaim, otherClaim, "the outgoing payment of action %d is %s, and its claims say otherwise", b.ActionID, b.Stage)
 		over := paidaction.State(b.State)
 		failed := over == paidaction.Failed || over == paidaction.Retrying
 		tell(b.HeldMsat != 0 && failed, notRefunded, "of action %d, which is %s, %d msat are still set aside", b.ActionID, b.State, b.HeldMsat)

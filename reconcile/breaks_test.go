@@ -135,6 +135,10 @@ func paidBounty(w *enginetest.World) {
 	w.Drain()
 }
 
+// message is one to a webhook that had its job a while ago, and has none now.
+const message = `INSERT INTO webhook (url, events, secret, created_at) VALUES ('https://example.com', '{}', 'x', '2026-01-01');
+	INSERT INTO webhook_message (webhook_id, type, created_at, queued_at) SELECT max(id), 'test', '2026-01-01', '2026-01-01' FROM webhook`
+
 var breakings = map[string]breaking{
 	"1 balance":    {sql: `UPDATE account SET balance = balance + 1 WHERE id = 17`},
 	"1 total":      {sql: `UPDATE account SET balance = balance + 1 WHERE id = 17`},
@@ -145,6 +149,7 @@ var breakings = map[string]breaking{
 	"1 reward":     {sql: `UPDATE reward SET credits_msat = credits_msat + 1 WHERE rank = 1`},
 	"1 reward-day": {sql: `ALTER TABLE reward_day DROP CONSTRAINT all_or_nothing; UPDATE reward_day SET pool_credits_msat = paid_credits_msat - 1`},
 	"1 account":    {sql: `DELETE FROM account WHERE id = 8`},
+	"1 unused":     {sql: `{transfer} VALUES (NULL, 17, 9, 5, 'x', '2026-01-01') {booked}`},
 	"1 routing":    {sql: `{transfer} VALUES (NULL, 6, 32, 5, 'x', '2026-01-01') {booked}`},
 	"1 range":      {sql: `UPDATE action_range SET archived_at = now(), steps = 0, postings = 0 WHERE first_action = 1`},
 	"1 rest": {sql: `DO $$ DECLARE first_one bigint; BEGIN
@@ -172,10 +177,22 @@ var breakings = map[string]breaking{
 		SELECT kind, author_id, action_id, state, ancestors, title, body, created_at FROM item LIMIT 1`},
 	"3 author":     {sql: `UPDATE item SET author_id = (SELECT max(id) FROM usr)`},
 	"3 other-item": {sql: `UPDATE paid_action SET result = '{"item": 99}' WHERE id = (SELECT min(action_id) FROM item)`},
-	"3 uses":       {do: redeemed, sql: `UPDATE invite SET used = used - 1`},
-	"3 bounty":     {do: paidBounty, sql: `DELETE FROM bounty_payment`},
-	"3 counter":    {sql: `UPDATE item_count SET msat = msat + 1`},
-	"3 guard":      {sql: `DROP INDEX poll_vote_once`},
+	"3 option": {do: func(w *enginetest.World) {
+		poll := w.Pay(w.User("asker", 100*sat, 0), community.KindItemCreate, community.ItemCreateArgs{Title: "which?", PollArgs: &community.PollArgs{Options: []string{"this", "that"}, Price: 10}}, "")
+		option := w.Count(`SELECT min(id) FROM poll_option WHERE item_id = $1`, w.Item(poll))
+		w.Pay(w.User("voter", 100*sat, 0), community.KindPollVote, community.PollVoteArgs{Option: option}, "")
+		w.Drain()
+	}, sql: `UPDATE poll_vote SET option_id = option_id + 1`},
+	"3 vote":    {sql: `UPDATE vote_event SET author_id = author_id + 1 WHERE action_id = {opt}`},
+	"3 uses":    {do: redeemed, sql: `UPDATE invite SET used = used - 1`},
+	"3 bounty":  {do: paidBounty, sql: `DELETE FROM bounty_payment`},
+	"3 counter": {sql: `UPDATE item_count SET msat = msat + 1`},
+	"3 listing": {sql: `UPDATE item_count SET listed = NOT listed`},
+	"3 territory": {sql: `INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, billing, period_start, period_day, paid_until, bill_at)
+		SELECT name, 1, 1, 1, '2026-01-01', 'MONTHLY', '2026-01-01', 1, '2026-02-01', bill_at::timestamptz FROM (VALUES ('fine', '2026-02-01'), ('free', '2036-02-01')) AS t (name, bill_at)`},
+	"3 file": {sql: `INSERT INTO upload (id, token, client_hash, bytes, content_type, fee_msat, created_at, unclaimed_at)
+		VALUES (1, repeat('x', 22), sha256('x'), 1, 'image/png', 1, now(), now())`},
+	"3 guard": {sql: `DROP INDEX poll_vote_once`},
 
 	"4 two-invoices": {sql: `ALTER TABLE invoice DROP CONSTRAINT invoice_payment_hash_key; UPDATE invoice SET payment_hash = (SELECT payment_hash FROM invoice LIMIT 1)`, also: []int{9}},
 	"4 two-payments": {sql: `DROP INDEX relay_payment_hash; UPDATE relay_payment SET payment_hash = (SELECT payment_hash FROM relay_payment WHERE action_id = {withdrawn})
@@ -215,6 +232,7 @@ var breakings = map[string]breaking{
 
 	"7 no-deadline": {do: open, sql: `ALTER TABLE paid_action DROP CONSTRAINT open_has_deadline; UPDATE paid_action SET deadline = NULL`},
 	"7 no-job":      {do: open},
+	"7 undelivered": {sql: message},
 	"7 overdue":     {do: func(w *enginetest.World) { open(w); w.Clock.Advance(time.Hour) }},
 	"7 height": {do: func(w *enginetest.World) {
 		pa := w.Pay(0, community.KindDonate, community.DonateArgs{Sats: 1}, paidaction.Pessimistic)
@@ -234,8 +252,10 @@ var breakings = map[string]breaking{
 
 	"9 node-missing": {do: open, sql: `UPDATE invoice SET node = 'elsewhere' WHERE action_id = (SELECT max(id) FROM paid_action)`, also: []int{7}},
 	"9 two-names": {sql: `INSERT INTO lightning_node (name, public_key, changed_at) VALUES ('sim', 'the same', now()), ('before', 'the same', now())
-		ON CONFLICT (name) DO UPDATE SET public_key = 'the same'; UPDATE invoice SET node = 'before'; UPDATE relay_attempt SET node = 'before' WHERE node = 'sim'`},
+		ON CONFLICT (name) DO UPDATE SET public_key = 'the same'; UPDATE invoice SET node = 'before'; UPDATE relay_attempt SET node = 'before' WHERE node = 'sim';
+		UPDATE relay_payment SET node = 'before' WHERE node = 'sim'`},
 	"9 invoice-lost": {do: func(w *enginetest.World) { w.Node.Wipe() }},
+	"9 bolt11":       {sql: `UPDATE invoice SET bolt11 = (SELECT bolt11 FROM invoice WHERE action_id = {opt}) WHERE action_id = {held}`},
 	"9 settled":      {lies: liars{invoice: saying(paidaction.InvoiceCanceled, paidaction.InvoiceSettled)}},
 	"9 canceled":     {lies: liars{invoice: saying(paidaction.InvoiceSettled, paidaction.InvoiceCanceled)}},
 	"9 held":         {lies: liars{invoice: saying(paidaction.InvoiceSettled, paidaction.InvoiceAccepted)}},
@@ -243,6 +263,7 @@ var breakings = map[string]breaking{
 	"9 received":     {lies: liars{invoice: func(inv *paidaction.NodeInvoice) { inv.Received++ }}},
 	"9 payment-lost": {lies: liars{payment: func(*paidaction.PaymentUpdate) error { return paidaction.ErrPaymentNotFound }}},
 	"9 paid-out":     {lies: liars{payment: paying(paidaction.PaymentFailed, paidaction.PaymentSucceeded)}},
+	"9 not-booked":   {sql: `UPDATE relay_payment SET stage = 'pending_confirmation', fee_msat = NULL WHERE action_id = {wrapped}`},
 	"9 not-paid-out": {lies: liars{payment: paying(paidaction.PaymentSucceeded, paidaction.PaymentFailed)}},
 	"9 may-pay":      {lies: liars{payment: paying(paidaction.PaymentFailed, paidaction.PaymentInFlight)}},
 	"9 fee":          {lies: liars{payment: func(u *paidaction.PaymentUpdate) error { u.Fee++; return nil }}},
@@ -250,6 +271,7 @@ var breakings = map[string]breaking{
 	"9 terms":        {sql: `UPDATE relay_payment SET amount_msat = amount_msat + 1 WHERE action_id = {wrapped}`},
 	"9 booked-fee":   {sql: `UPDATE relay_payment SET fee_msat = fee_msat + 1 WHERE action_id = {withdrawn}`},
 	"9 unclaimed":    {sql: `UPDATE relay_attempt SET outcome = 'FAILED' WHERE outcome = 'PAID'`},
+	"9 claim":        {sql: `UPDATE relay_payment SET node = 'elsewhere' WHERE action_id = {withdrawn}`},
 	"9 own-preimage": {sql: `UPDATE invoice SET preimage = sha256('x') WHERE action_id = {retried}`},
 	"9 record-lost":  {sql: `DELETE FROM invoice WHERE action_id = {retried}`},
 	"9 not-issued": {do: func(w *enginetest.World) {
@@ -421,6 +443,24 @@ func TestAGuardThatIsOffSomewhereIsFound(t *testing.T) {
 				t.Errorf("after %s: %q", off, found)
 			}
 		})
+	}
+}
+
+// What is archived keeps the constraints and the names of what it was, and so do partitions: they guard nothing.
+func TestAGuardThatIsArchivedIsMissed(t *testing.T) {
+	t.Parallel()
+	w := lived(t)
+	exec(w, `CREATE TABLE archive.posting_x (LIKE posting INCLUDING CONSTRAINTS); CREATE TABLE archive.zap_x (LIKE zap, CONSTRAINT zap_pkey PRIMARY KEY (action_id));
+		CREATE TRIGGER posting_action_known BEFORE TRUNCATE ON archive.posting_x EXECUTE FUNCTION refuse_posting_change();
+		ALTER TABLE posting DROP CONSTRAINT one_asset; ALTER TABLE zap DROP CONSTRAINT zap_pkey; DROP TRIGGER posting_action_known ON posting`)
+	report, missed := run(t, w), []string{}
+	for _, i := range report.Invariants {
+		for _, b := range i.Breaks {
+			missed = append(missed, b.What)
+		}
+	}
+	if want := []string{"posting_action_known is gone", "one_asset is gone", "zap_pkey is gone"}; !slices.Equal(missed, want) {
+		t.Errorf("%q", missed)
 	}
 }
 

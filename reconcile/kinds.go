@@ -23,6 +23,8 @@ var (
 	accountGone = kind(1, "account", "MissingAccounts; users' only by holdfast reconcile",
 		"An account of the system, or of a user, is not there: what was in it is gone, and nobody can pay from it or be paid.",
 		"Stop every process. "+outside+"put its row back into account, with the balance that makes it agree with its postings.")
+	inUnused = kind(1, "unused", "UnusedAccounts", "Money is in an account of the system to which nothing is ever booked: nobody can be paid from it.",
+		bug+"look for the postings to that account, and move the money by a posting of no action to whom it belongs (docs/reconcile.md, booking by hand).")
 	routingDiffers = kind(1, "routing", "SetAside, over all payments that are not at their end",
 		"Routing sats are not what is set aside for the payments under way: some were taken that a payment needs, or belong to none.",
 		bug+"look for postings from or to routing sats of no action, or of one that pays nothing out, and undo them by a posting of no action with the reason 'put right by hand' (docs/reconcile.md, booking by hand).")
@@ -45,8 +47,8 @@ var (
 			"If the action is archived, was it booked by hand? Then give the posting a reason that ends with 'by hand' (docs/reconcile.md, changing rows by hand). "+
 			"If it was not this is a bug: keep a copy of the database, and look for what still writes to it.")
 	rangeDiffers = kind(1, "range", "action_range and pg_inherits",
-		"A partition of the history or the postings is not there, or is there of a range that counts as archived: what archived actions did is not checked.",
-		outside+"if its range was not archived set archived_at, steps and postings of its row in action_range to NULL; put back the row, or the table, that is missing.")
+		"A partition of the history or the postings is not there, or is there of a range that counts as archived; or a range does not follow the one before, or is archived before it: what archived actions did is not checked.",
+		outside+"if its range was not archived set archived_at, steps and postings of its row in action_range to NULL; put back the row, or the table, that is missing. Ranges abut, from action 1 on, and those that are archived come first.")
 	moneyUnguarded = kind(1, "guard", "pg_trigger and pg_constraint",
 		"What keeps postings, rewards or sums of what is archived from being changed or deleted, balances from being lost, or users from owing, is gone or switched off; or any other trigger of a table is switched off.",
 		"Switch the trigger on again (ALTER TABLE … ENABLE TRIGGER), or make what is gone again as the migration of its table does. Then run `holdfast reconcile`.")
@@ -87,20 +89,35 @@ var (
 	effectMissing = kind(3, "missing", "MissingEffects",
 		"An action is PAID, and what it was paid for is not there.", byHand+bug+"make what is missing. For what cannot be made give the payer its price, from loss sats to their sats by a posting of no action (docs/reconcile.md, booking by hand).")
 	otherAmount = kind(3, "amount", "BreaksOfEffects and BreaksOfInvoices",
-		"What an action did, or its invoice, is over another amount than its price.", byHand+bug+"compare with its arguments and its postings, and set the row's amount to what was paid for.")
+		"What an action did, or its invoice, is over another amount than its price, or a boost over another than its arguments say.", byHand+bug+"compare with its arguments and its postings, and set the row's amount to what was paid for.")
 	effectTwice = kind(3, "twice", "ItemsTwice",
 		"An action has made more than one item.", byHand+bug+"delete the item that its result does not name, with what refers to it alone.")
 	othersWork = kind(3, "author", "BreaksOfEffects",
 		"What an action made, such as an item or a zap, is not its payer's.", byHand+outside+"set the author, or the user, of its row to payer_id of the action.")
 	otherItem = kind(3, "other-item", "BreaksOfEffects",
 		"What an action made, or what it was about, is another item than its result names.", byHand+outside+"its arguments name what it was about, and the item's own row what was made: set the row, or the result, right.")
-	usedWrong = kind(3, "uses", "BreaksOfInvites",
+	otherOption = kind(3, "option", "BreaksOfVotesInPolls",
+		"A vote in a poll counts for another option than its payer chose, or for one of another poll.",
+		byHand+outside+"its arguments name the option: set option_id of its row in poll_vote, and then votes of both options in poll_option, right.")
+	otherVote = kind(3, "vote", "BreaksOfVotes",
+		"What rewards are divided by is not what was zapped: a weighted vote has no paid zap, or a paid zap of somebody known has no vote; or the vote is for another item or author, goes the other way, or counts on another day or in another asset than the zap.",
+		byHand+outside+"set the row of vote_event right before the day's rewards are paid: item_id and the direction as those of its row in zap, author_id as the item's, at as changed_at of the action, and credits as whether it was paid with credits. "+
+			"Of an action without a paid zap it is to be deleted.")
+	usedWrong = kind(3, "uses", "BreaksOfInvites; InvitesOfNobody only by holdfast reconcile",
 		"An invite counts other uses than people have redeemed it: it lets in more than its limit, or fewer.", outside+"set used of the invite's row to the number of its rows in invite_redemption.")
 	bountyUnmarked = kind(3, "bounty", "UnmarkedBounties",
 		"A bounty was zapped to an answer by its owner, and does not count as paid: it would be paid again.", byHand+outside+"put its row back into bounty_payment, with the zap that reached the amount.")
 	countedWrong = kind(3, "counter", "BreaksOfCounters, over all items; only holdfast reconcile",
 		"A counter of an item, with what is not folded in yet, is not what its paid zaps, votes, boosts and comments come to; an option of a poll has other votes than are counted; or the item has no counters.",
 		bug+"the rows are what happened: raise or lower the counter in the item's row of item_count, or the option's of poll_option, until it agrees with them. zap_total is a sum of rows of zap for each person, and vote_micros one of vote_event: look there first which is right.")
+	otherListing = kind(3, "listing", "BreaksOfListing, over all items; only holdfast reconcile",
+		"What feeds choose an item by is not as the item is: everybody who sees it misses it in the feeds, or it is in those of another territory, or at another time.",
+		outside+"UPDATE item SET state = state, of these items: the trigger follow_item sets their rows of item_count right.")
+	billedLate = kind(3, "territory", "BreaksOfTerritories, over all territories; only holdfast reconcile",
+		"A territory is billed later than what was paid for it ends, or than its grace does: until then it is run for nothing.",
+		outside+"set bill_at of its row in territory to paid_until or, in its grace, to grace_until.")
+	fileLost = kind(3, "file", "LostFiles, over all files; only holdfast reconcile",
+		"What was in a file that somebody has sent is gone.", outside+"put the file's row back into upload_data.")
 	effectsUnguarded = kind(3, "guard", "pg_index", "A unique index that makes one action do one thing, or one person vote once, is gone or not valid; or the trigger follow_item is gone or switched off.",
 		"Mend what the other breaks of this invariant name, and make the index or the trigger again as its migration does, or switch the trigger on (ALTER TABLE … ENABLE TRIGGER).")
 )
@@ -175,6 +192,9 @@ var (
 		byHand+"The constraint open_has_deadline refuses this, so it was dropped: give the row a deadline, and make the constraint again.")
 	idle = kind(7, "no-job", "BreaksOfDeadlines, with river_job", "An open action has no job to come: nothing but the sweep will look at it.",
 		"`holdfast actions requeue {action}`. If there are many: was river_job emptied, or restored without the rest?")
+	undelivered = kind(7, "undelivered", "LostDeliveries, over all messages to webhooks; only holdfast reconcile",
+		"A message to a webhook has not ended, and has no job: nobody delivers it, and its action and all later ones are never archived.",
+		"UPDATE webhook_message SET queued_at = NULL, of these messages: a process with the role worker makes their jobs anew. If there are many: was river_job emptied, or restored without the rest?")
 	overdue = kind(7, "overdue", "BreaksOfDeadlines", "An open action is past its deadline, and the sweeps have not moved it.",
 		"Does a process with the role worker run? "+byHand+"If its node is away, bring it back; if it is not, the workers' log says why. Then `holdfast actions requeue {action}`.")
 	tooHigh = kind(7, "height", "BreaksOfDeadlines, with the height of the node",
@@ -212,10 +232,14 @@ var (
 		"Cancel it at the node {node} (lncli cancelinvoice). "+byHand)
 	receivedDiffers = kind(9, "received", "LookupInvoice, BookedForInvoice", "What a node received is not what is booked.",
 		byHand+bug+"book the difference by postings of no action: between lightning and backing sats, and between issued credits and the payer's credits (docs/reconcile.md, booking by hand). It is told until `--since` has passed.")
+	otherText = kind(9, "bolt11", "LookupInvoice", "An invoice of ours is recorded with another text than its node has: its payer pays something else.",
+		byHand+outside+"set bolt11 of its row in invoice to what the node {node} says (payment_request of lncli lookupinvoice). Who paid by the other text has paid for the action whose hash is in it.")
 	paymentLost = kind(9, "payment-lost", "TrackPayment", "A node does not know a payment that it made, or has shown to be under way: it was wiped, or restored from an old backup.",
 		"`holdfast nodes drain {node}`: it could pay again what it does not know. Bring its own data back; if they are gone, the preimage is known and the fee is not booked yet: `holdfast actions write-off {action} --reason \"its data are gone\" --yes`.")
 	paidUnbooked = kind(9, "paid-out", "TrackPayment", "A node has paid, and the payment does not count as made.",
 		"`holdfast relay show {action}`. While the action is open: `holdfast actions requeue {action}`. If the payer has the money back: it is a loss, to be booked by hand.")
+	notBooked = kind(9, "not-booked", "TrackPayment", "A node has paid, no part of the payment is under way any more, and what it cost is not booked: the rest of what was set aside for it is still in routing sats.",
+		"Does a process with the role worker run, and reach the node {node}? Its log says why it cannot book the payment. `holdfast relay show {action}` says when it is.")
 	bookedUnpaid = kind(9, "not-paid-out", "TrackPayment", "A payment is booked as made, and its node says that it failed.",
 		"`holdfast relay show {action}`. "+bug+"give the payer of a withdrawal the money back by hand; a receiver of a forward was not paid.")
 	mayStillPay = kind(9, "may-pay", "TrackPayment", "A payment was given up, or booked to its end, and the node may still pay.",
@@ -228,6 +252,9 @@ var (
 		"`holdfast relay show {action}`. "+outside+"ask the node (lncli trackpayment). If it says what is booked set fee_msat of relay_payment to the budget less what went back as unused.")
 	unclaimed = kind(9, "unclaimed", "BreaksOfRelay", "A payment was made, and no claim says that a node has made it: no node is asked about it.",
 		"`holdfast relay show {action}`; ask every node (lncli trackpayment). "+outside+"put the claim on the one that has paid back into relay_attempt, with the outcome PAID.")
+	otherClaim = kind(9, "claim", "BreaksOfRelay", "An outgoing payment is in work and has no open claim, so no node is asked about it; or it has one and is not in work; or its claim is another node's.",
+		"`holdfast relay show {action}` lists the claims; ask their nodes (lncli trackpayment). "+outside+"if the payment is in work set outcome, reason and ended_at of its last claim in relay_attempt to NULL: the workers go on from what its node says. "+
+			"If a claim is open set the stage of relay_payment to in_work, but if the action has failed end the claim as FAILED, once its node says so. The node of relay_payment is that of the claim which is open or PAID.")
 	recordLost = kind(9, "record-lost", "LostRecords", "The invoice or the outgoing payment of an action is not recorded, and no node is asked about it; or its receiver's invoice is not.",
 		byHand+outside+"put the row back.")
 	ownPreimage = kind(9, "own-preimage", "WrongPreimages",

@@ -14,6 +14,7 @@ var mends = map[string]string{
 	"1 backing":        `{transfer} VALUES (NULL, 17, 1, 5, 'x', '2026-01-01') {booked}`,
 	"1 clearing":       `{transfer} VALUES (NULL, 5, 17, 5, 'x', '2026-01-01') {booked}`,
 	"1 range":          `UPDATE action_range SET archived_at = NULL, steps = NULL, postings = NULL WHERE first_action = 1`,
+	"1 unused":         `{transfer} VALUES (NULL, 9, 17, 5, 'x', '2026-01-01') {booked}`,
 	"2 ended":          changing(`action_history`, `history_append_only`, `DELETE FROM action_history WHERE id = (SELECT max(id) FROM action_history WHERE action_id = {opt})`),
 	"2 not-refunded":   `{transfer} VALUES ({refunded}, 6, 32, 25000, 'refund by hand', '2026-01-01') {booked}`,
 	"3 counts":         `UPDATE zap SET state = 'FAILED' WHERE action_id IN (SELECT id FROM paid_action WHERE state IN ('FAILED', 'RETRYING'))`,
@@ -23,17 +24,22 @@ var mends = map[string]string{
 	"3 author":         `UPDATE item SET author_id = (SELECT payer_id FROM paid_action WHERE id = item.action_id)`,
 	"3 other-item": `UPDATE paid_action SET result = jsonb_set(result, '{item}', to_jsonb((SELECT id FROM item WHERE action_id = paid_action.id)))
 		WHERE id = (SELECT min(action_id) FROM item)`,
-	"3 counter": `UPDATE item_count SET msat = msat - 1`,
+	"3 counter":   `UPDATE item_count SET msat = msat - 1`,
+	"3 listing":   `UPDATE item SET state = state`,
+	"3 vote":      `UPDATE vote_event SET author_id = (SELECT author_id FROM item WHERE id = item_id) WHERE action_id = {opt}`,
+	"3 territory": `UPDATE territory SET bill_at = paid_until`,
 	"4 not-noted": `INSERT INTO foreign_hash (payment_hash, used) SELECT payment_hash, 'WITHDRAWN' FROM relay_payment WHERE receiver_id IS NULL
 		UNION SELECT payment_hash, 'WRAPPED' FROM relay_payment WHERE receiver_id IS NOT NULL`,
 	"6 step": changing(`action_history`, `history_append_only`, `UPDATE action_history SET to_state = 'RETRYING' WHERE from_state = 'FAILED'`),
 	"6 gap": `INSERT INTO action_history (id, action_id, from_state, to_state, fact, at) OVERRIDING SYSTEM VALUE
 		SELECT min(n), {held}, 'PENDING_HELD', 'HELD', 'INVOICE_ACCEPTED', now() FROM generate_series(
 			(SELECT min(id) FROM action_history WHERE action_id = {held}), (SELECT max(id) FROM action_history)) n WHERE NOT EXISTS (SELECT FROM action_history WHERE id = n)`,
-	"6 end":     `INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES ({opt}, 'PENDING', 'PAID', 'INVOICE_SETTLED', now())`,
-	"6 attempt": `UPDATE paid_action SET successor_id = (SELECT id FROM paid_action n WHERE n.genesis_id = paid_action.id) WHERE id = {retried}`,
+	"6 end":         `INSERT INTO action_history (action_id, from_state, to_state, fact, at) VALUES ({opt}, 'PENDING', 'PAID', 'INVOICE_SETTLED', now())`,
+	"6 attempt":     `UPDATE paid_action SET successor_id = (SELECT id FROM paid_action n WHERE n.genesis_id = paid_action.id) WHERE id = {retried}`,
+	"7 undelivered": `UPDATE webhook_message SET queued_at = NULL`,
 	"8 two-actions": `{transfer} VALUES (NULL, 8, 32, 10000, 'paid twice', '2026-01-01') {booked}; UPDATE paid_action SET idempotency_key = id WHERE idempotency_key = 'x';
 		CREATE UNIQUE INDEX paid_action_key ON paid_action (payer_id, idempotency_key) WHERE payer_id IS NOT NULL AND idempotency_key IS NOT NULL`,
+	"9 claim":      `UPDATE relay_payment SET node = (SELECT node FROM relay_attempt WHERE payment_id = relay_payment.id AND outcome = 'PAID') WHERE action_id = {withdrawn}`,
 	"9 terms":      `UPDATE relay_payment SET amount_msat = amount_msat - 1 WHERE action_id = {wrapped}`,
 	"9 booked-fee": `UPDATE relay_payment SET fee_msat = fee_msat - 1 WHERE action_id = {withdrawn}`,
 	"9 set-aside":  `{transfer} SELECT action_id, 6, 32, budget_msat - fee_msat, 'unused routing fee', '2026-01-01' FROM relay_payment WHERE action_id = {withdrawn} {booked}`,

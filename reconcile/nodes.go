@@ -93,6 +93,10 @@ func (r *run) compareInvoice(ctx context.Context, node paidaction.Node, row db.I
 		return fmt.Errorf("read action %d: %w", row.ActionID, err)
 	}
 	state := paidaction.State(now.PaidAction.State)
+	if !absent && now.Bolt11 != nil && *now.Bolt11 != there.Bolt11 {
+		r.found(otherText.broken(at{actions: []int64{row.ActionID}, node: row.Node, hash: paidaction.Hash(row.PaymentHash).String()},
+			"action %d is %s: node %s has another text of its invoice", row.ActionID, state, row.Node))
+	}
 	if deadline := now.PaidAction.Deadline; !state.Terminal() && deadline != nil && r.Now().Before(deadline.Add(r.Grace)) {
 		return nil // under way
 	}

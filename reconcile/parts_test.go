@@ -44,6 +44,21 @@ var (
 	counters look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
 		return count(q.BreaksOfCounters(ctx, 100))
 	}
+	listing look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
+		return count(q.BreaksOfListing(ctx, 100))
+	}
+	options look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.BreaksOfVotesInPolls(ctx, a))
+	}
+	votes look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
+		return count(q.BreaksOfVotes(ctx, a))
+	}
+	territories look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
+		return count(q.BreaksOfTerritories(ctx, 100))
+	}
+	invites look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
+		return count(q.InvitesOfNobody(ctx, 100))
+	}
 	hashes look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.ClaimsOfHashes(ctx, a))
 	}
@@ -77,6 +92,9 @@ var (
 	caught look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
 		id, err := q.CaughtByRest(ctx)
 		return int(id), err
+	}
+	ranges look = func(ctx context.Context, q *db.Queries, _ []int64) (int, error) {
+		return count(q.BreaksOfRanges(ctx))
 	}
 	relayed look = func(ctx context.Context, q *db.Queries, a []int64) (int, error) {
 		return count(q.BreaksOfRelay(ctx, db.BreaksOfRelayParams{Actions: a}))
@@ -131,6 +149,13 @@ var parts = []struct {
 	{"no vote", missing, `UPDATE paid_action SET kind = 'POLL_VOTE' WHERE id = {bought}`},
 	{"no boost", missing, `UPDATE paid_action SET kind = 'BOOST' WHERE id = {bought}`},
 	{"no transfer of a territory", missing, `UPDATE paid_action SET kind = 'TERRITORY_UNARCHIVE' WHERE id = {bought}`},
+	{"no territory", missing, `UPDATE paid_action SET kind = 'TERRITORY_BILLING', result = '{"territory": "x"}' WHERE id = {bought}`},
+	{"a territory that waits for what was paid", missing, `INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, pending_action)
+		SELECT 'x', 1, 1, 1, now(), 'PENDING', {bought}; UPDATE paid_action SET kind = 'TERRITORY_CREATE', result = '{"territory": "x"}' WHERE id = {bought}`},
+	{"a grace without an end", territories, `INSERT INTO territory (name, founder_id, base_cost_msat, reply_cost_msat, created_at, state, billing, period_start, period_day, paid_until, grace_until, bill_at)
+		VALUES ('x', 1, 1, 1, now(), 'GRACE', 'MONTHLY', '2026-01-01', 1, '2026-02-01', '2026-03-01', 'infinity')`},
+	{"no file of a post", missing, `UPDATE paid_action SET args = args || '{"uploads": [1]}' WHERE id = (SELECT action_id FROM item)`},
+	{"no boost of a post", missing, `UPDATE paid_action SET args = args || '{"boost": 5}' WHERE id = (SELECT action_id FROM item)`},
 	{"no redeemed invite", missing, `UPDATE paid_action SET kind = 'INVITE_GIFT' WHERE id = {bought}`},
 	{"no withdrawal", missing, `UPDATE paid_action SET kind = 'WITHDRAW' WHERE id = {bought}`},
 	{"no credits", missing, `UPDATE paid_action SET kind = 'BUY_CREDITS' WHERE id = {withdrawn}`},
@@ -140,6 +165,8 @@ var parts = []struct {
 	{"a boost of another amount", amounts, `UPDATE paid_action SET kind = 'BOOST' WHERE id = {opt};
 		INSERT INTO boost (action_id, item_id, msat, state, paid_at, expires_at) VALUES ({opt}, 1, 1, 'PAID', now(), now())`},
 
+	{"a post's boost of another amount", amounts, `UPDATE paid_action SET args = args || '{"boost": 5}' WHERE id = (SELECT action_id FROM item);
+		INSERT INTO boost (action_id, item_id, user_id, msat, state, paid_at, expires_at) SELECT action_id, id, author_id, 6000, 'PAID', now(), now() FROM item`},
 	{"another's item", owners, `UPDATE item SET author_id = (SELECT max(id) FROM usr)`},
 	{"another item", subjects, `UPDATE item SET action_id = {bought}`},
 	{"another's zap", owners, `UPDATE zap SET user_id = NULL WHERE action_id = {opt}`},
@@ -150,11 +177,27 @@ var parts = []struct {
 	{"a vote in another poll", subjects, `INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) SELECT id, 99, 1, payer_id, 'PAID' FROM paid_action WHERE id = {opt}`},
 	{"another's boost", owners, `INSERT INTO boost (action_id, item_id, msat, state, paid_at, expires_at)
 		SELECT id, (result->>'item')::bigint, 1, 'PAID', now(), now() FROM paid_action WHERE id = {opt}`},
+	{"a vote for another option", options, `UPDATE paid_action SET args = '{"option": 999}' WHERE id = {opt};
+		INSERT INTO poll_option (item_id, position, text) SELECT min(id), 9, 'another' FROM item;
+		INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) SELECT {opt}, item_id, id, 1, 'PAID' FROM poll_option`},
+	{"a vote for an option of another poll", options, `UPDATE paid_action SET args = '{"option": 99}' WHERE id = {opt};
+		INSERT INTO poll_vote (action_id, item_id, option_id, user_id, state) VALUES ({opt}, 1, 99, 1, 'PAID')`},
+	{"a vote of what was not paid", votes, `UPDATE vote_event SET action_id = {retried} WHERE action_id = {opt}`},
+	{"a vote of no zap", votes, `UPDATE vote_event SET action_id = {bought} WHERE action_id = {opt}`},
+	{"a vote of nobody", votes, `UPDATE zap SET user_id = NULL WHERE action_id = {opt}`},
+	{"a zap without a vote", votes, `DELETE FROM vote_event WHERE action_id = {opt}`},
+	{"a vote for another item", votes, `UPDATE vote_event SET item_id = 99, author_id = NULL WHERE action_id = {opt}`},
+	{"a vote for another author", votes, `UPDATE vote_event SET author_id = NULL WHERE action_id = {opt}`},
+	{"a vote that goes the other way", votes, `UPDATE vote_event SET micros = -micros`},
+	{"a vote in another asset", votes, `DELETE FROM reward; DELETE FROM reward_day; UPDATE vote_event SET credits = NOT credits WHERE action_id = {opt}`},
+	{"a vote of another day", votes, `UPDATE vote_event SET at = at + interval '1 day' WHERE action_id = {opt}`},
 	{"a boost of another item", subjects, `INSERT INTO boost (action_id, item_id, user_id, msat, state, paid_at, expires_at)
 		SELECT id, 99, payer_id, 1, 'PAID', now(), now() FROM paid_action WHERE id = {opt}`},
 
 	{"msat", counters, `UPDATE item_count SET msat = msat + 1`},
 	{"msat, not folded", counters, `INSERT INTO item_delta (item_id, msat) SELECT min(id), 1 FROM item`},
+	{"credit_msat", counters, `UPDATE item_count SET credit_msat = credit_msat + 1`},
+	{"credit_msat, not folded", counters, `INSERT INTO item_delta (item_id, credit_msat) SELECT min(id), 1 FROM item`},
 	{"down_msat", counters, `UPDATE item_count SET down_msat = down_msat + 1`},
 	{"down_msat, not folded", counters, `INSERT INTO item_delta (item_id, down_msat) SELECT min(id), 1 FROM item`},
 	{"comment_msat", counters, `UPDATE item_count SET comment_msat = comment_msat + 1`},
@@ -166,7 +209,16 @@ var parts = []struct {
 	{"vote_micros", counters, `UPDATE item_count SET vote_micros = vote_micros + 1`},
 	{"comments", counters, `UPDATE item_count SET comments = comments + 1`},
 	{"what somebody has zapped an item with", counters, `UPDATE zap_total SET msat = msat + 1`},
+	{"what another has zapped an item with", counters, `UPDATE zap_total SET user_id = user_id + 100`},
+	{"what somebody has zapped an item with down", counters, `UPDATE zap_total SET down = true`},
+	{"what each of two has zapped an item with", counters, `INSERT INTO zap_total (item_id, user_id, down, msat) SELECT item_id, user_id + 100, down, 1 FROM zap_total LIMIT 1;
+		UPDATE zap_total SET msat = msat - 1 WHERE user_id < 100`},
+	{"an invite that nobody has redeemed", invites, `INSERT INTO invite (code, inviter_id, gift_msat, uses_limit, used, created_at) VALUES (repeat('a', 32), 1, 1000, 2, 1, now())`},
 	{"no counters", counters, `DELETE FROM item_count`},
+	{"listed, though not everybody sees it", listing, `ALTER TABLE item DISABLE TRIGGER follow_item; UPDATE item SET deleted_at = now()`},
+	{"not listed", listing, `UPDATE item_count SET listed = false`},
+	{"listed in another territory", listing, `UPDATE item_count SET territory = 'x'`},
+	{"listed at another time", listing, `UPDATE item_count SET created_at = created_at + interval '1 second'`},
 
 	{"a claim that may still be paid", hashes, `INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until)
 		SELECT id, 'elsewhere', 'x', 1, now(), now() FROM relay_payment WHERE action_id = {withdrawn}`},
@@ -208,6 +260,10 @@ var parts = []struct {
 	{"a step in no partition of a range", caught, `DO $$ DECLARE first_one bigint; BEGIN
 		FOR first_one IN SELECT first_action FROM action_range LOOP EXECUTE format('ALTER TABLE action_history DETACH PARTITION %I', 'action_history_' || first_one); END LOOP; END $$;
 		INSERT INTO action_history OVERRIDING SYSTEM VALUE SELECT * FROM action_history_1`},
+
+	{"a range that does not follow the one before", ranges, `UPDATE action_range SET last_action = last_action - 1 WHERE first_action = 1`},
+	{"no first range", ranges, `DELETE FROM action_range WHERE first_action = 1`},
+	{"a range that is archived before an earlier one", ranges, `UPDATE action_range SET archived_at = now(), steps = 0, postings = 0 WHERE first_action > 1`},
 
 	{"the next attempt but one", attempts, `UPDATE paid_action SET attempt = attempt + 1 WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},
 	{"an attempt at something else", attempts, `UPDATE paid_action SET kind = 'DONATE' WHERE id = (SELECT successor_id FROM paid_action WHERE id = {retried})`},

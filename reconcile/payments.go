@@ -58,6 +58,8 @@ func judgePayment(row db.PaymentsToCompareRow, there paidaction.PaymentUpdate, a
 		return nil, ""
 	case there.State == paidaction.PaymentSucceeded && !paid:
 		return paidUnbooked, fmt.Sprintf("has paid %d msat, and the payment counts as %s since %s", there.Amount, row.Stage, row.ChangedAt.UTC().Format(time.RFC3339))
+	case there.State == paidaction.PaymentSucceeded && paidaction.Stage(row.Stage) == paidaction.StagePendingConfirmation:
+		return notBooked, fmt.Sprintf("has paid %d msat for good, and what that cost is not booked since %s", there.Paid, row.ChangedAt.UTC().Format(time.RFC3339))
 	case there.State == paidaction.PaymentFailed && paid:
 		return bookedUnpaid, "says that the payment failed, and it counts as made"
 	case there.State == paidaction.PaymentInFlight && (failed || completed && !row.WrittenOff):

@@ -49,7 +49,7 @@ func lived(t *testing.T) *enginetest.World {
 	}
 	w.Drain()
 	sent(w, author, payer, post)
-	reward(w, author)
+	reward(w)
 	return w
 }
 
@@ -77,13 +77,9 @@ func sent(w *enginetest.World, author, payer, post int64) {
 	w.Advance(zap.ID) // books the routing fee
 }
 
-// reward ends the day, and pays its rewards to somebody.
-func reward(w *enginetest.World, author int64) {
+// reward ends the day, and pays its rewards to whom was zapped.
+func reward(w *enginetest.World) {
 	w.Helper()
-	if _, err := w.Pool.Exec(w.Ctx, `WITH counted AS (INSERT INTO item_delta (item_id, vote_micros) VALUES (1, 5))
-		INSERT INTO vote_event (action_id, item_id, author_id, micros, at, credits) VALUES (1, 1, $1, 5, $2, true)`, author, w.Clock.Now()); err != nil {
-		w.Fatal(err)
-	}
 	w.Clock.Advance(2 * time.Hour)
 	if days, err := community.PayRewards(w.Ctx, db.New(w.Pool), w.Clock.Now(), community.DefaultSettings()); err != nil || days != 1 {
 		w.Fatalf("%d days were paid, error %v", days, err)
@@ -174,26 +170,22 @@ func TestAPaymentThatIsNotRecordedIsFound(t *testing.T) {
 	}
 }
 
+// hangs withdraws to somebody who lets the payment hang. It returns once the node has shown it.
+func hangs(w *enginetest.World) {
+	w.Helper()
+	inv := w.Network.AddReceiver("carol").Issue(simnode.Ask{Amount: 20 * sat, Act: simnode.Holds})
+	pa := w.Pay(w.User("alice", 0, 100_000), community.KindWithdraw, community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, "")
+	stop := w.Run(w.Relay)
+	w.AwaitShown(pa.ID)
+	stop()
+}
+
 // A receiver lets a payment hang, and the node loses its data: nothing ends that payment, no deadline has passed, and
 // the payer's money is held for it.
 func TestAPaymentThatItsNodeHasForgottenIsFound(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
-	carol := w.Network.AddReceiver("carol")
-	inv := carol.Issue(simnode.Ask{Amount: 20 * sat, Act: simnode.Holds})
-	w.Pay(w.User("alice", 0, 100_000), community.KindWithdraw, community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, "")
-	stop := w.Run(w.Relay)
-	limit, tick := time.NewTimer(time.Minute), time.NewTicker(5*time.Millisecond)
-	defer limit.Stop()
-	defer tick.Stop()
-	for w.Count(`SELECT count(*) FROM relay_attempt WHERE seen`) == 0 {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatal("the node has not shown the payment")
-		}
-	}
-	stop()
+	hangs(w)
 	w.Clock.Advance(time.Hour)
 	if found := run(t, w).Invariants[8]; found.Broken != 0 {
 		t.Errorf("while it hangs: %+v", found)
@@ -204,6 +196,60 @@ func TestAPaymentThatItsNodeHasForgottenIsFound(t *testing.T) {
 		if found := run(t, w).Invariants[8]; found.Broken != 1 || found.Breaks[0].Kind != "payment-lost" {
 			t.Errorf("after %s: %+v", later, found)
 		}
+	}
+}
+
+// A payment in work whose claim is closed is looked at by nobody, and one that is claimed and counts as waiting cannot be
+// claimed: either hangs for ever, with what was set aside for it.
+func TestAPaymentWithoutItsClaimIsFound(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	hangs(w)
+	for broken, mended := range map[string]string{
+		`UPDATE relay_attempt SET outcome = 'FAILED', reason = 'x', ended_at = now()`: `UPDATE relay_attempt SET outcome = NULL, reason = NULL, ended_at = NULL`,
+		`UPDATE relay_payment SET stage = 'incoming'`:                                 `UPDATE relay_payment SET stage = 'in_work'`,
+		`UPDATE relay_payment SET node = 'elsewhere'`:                                 `UPDATE relay_payment SET node = (SELECT node FROM relay_attempt)`,
+	} {
+		exec(w, broken)
+		if found := run(t, w).Invariants[8]; found.Broken != 1 || found.Breaks[0].Kind != "claim" {
+			t.Errorf("%s: %+v", broken, found)
+		}
+		exec(w, mended)
+		if found := run(t, w).Invariants[8]; found.Broken != 0 {
+			t.Errorf("%s: %+v", mended, found)
+		}
+	}
+}
+
+// A part of a zap hangs for long at its receiver, who has told the preimage, so the zap is PAID. Once the payment is final
+// somebody has to book what it cost: what was set aside for it belongs to the rewards.
+func TestAPaymentThatIsFinalAndNotBookedIsFound(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author := w.User("author", 100*sat, 0)
+	wallet := w.Wallets.Add(author)
+	wallet.Ask.Act = simnode.Splits
+	zap := w.Pay(w.User("payer", 0, 0), community.KindZap, community.ZapArgs{Item: w.Post(author, "a post"), Sats: 100}, paidaction.P2P)
+	if err := w.Node.PayBolt11(zap.Invoice.Bolt11, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(zap.ID)
+	stop := w.Run(w.Relay)
+	w.Await(zap.ID, paidaction.Paid)
+	stop()
+	w.Clock.Advance(10 * time.Minute)
+	if found := run(t, w).Invariants[8]; found.Broken != 0 {
+		t.Errorf("while a part hangs: %+v", found)
+	}
+	if err := wallet.Receiver.Settle(zap.Invoice.Hash); err != nil {
+		t.Fatal(err)
+	}
+	if found := run(t, w).Invariants[8]; found.Broken != 1 || found.Breaks[0].Kind != "not-booked" {
+		t.Errorf("%+v", found)
+	}
+	w.Advance(zap.ID)
+	if found := run(t, w).Invariants[8]; found.Broken != 0 {
+		t.Errorf("once it is booked: %+v", found)
 	}
 }
 
@@ -276,6 +322,27 @@ func TestAJobThatHasEndedIsNone(t *testing.T) {
 	}
 }
 
+// A message to a webhook that has a job, or waits for one, or has ended, or was given its job just now, is no break.
+func TestAMessageThatIsDeliveredIsNone(t *testing.T) {
+	t.Parallel()
+	once := lived(t)
+	exec(once, message)
+	job := func(state, finalized string) string {
+		return `INSERT INTO river_job (kind, queue, args, max_attempts, state, finalized_at)
+			SELECT 'delivery', 'deliveries', jsonb_build_object('message', id), 1, '` + state + `', ` + finalized + ` FROM webhook_message`
+	}
+	for sql, want := range map[string]int64{
+		job("running", "NULL"): 0, job("scheduled", "NULL"): 0, job("completed", "now()"): 1, job("discarded", "now()"): 1,
+		`UPDATE webhook_message SET ended_at = now()`: 0, `UPDATE webhook_message SET queued_at = NULL`: 0, `UPDATE webhook_message SET queued_at = '2026-01-02 01:00Z'`: 0,
+	} {
+		w := copied(t, once)
+		exec(w, sql)
+		if found := run(t, w).Invariants[6]; found.Broken != want {
+			t.Errorf("%s: %+v, want %d", sql, found, want)
+		}
+	}
+}
+
 // The cost of a page does not grow with the claims and the keys that came after its actions.
 func TestAPageDoesNotReadWhatCameLater(t *testing.T) {
 	t.Parallel()
@@ -317,6 +384,12 @@ func TestAPageDoesNotReadWhatCameLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := q.BreaksOfInvoices(w.Ctx, actions); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.BreaksOfVotes(w.Ctx, actions); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.BreaksOfVotesInPolls(w.Ctx, actions); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := q.MissingEffects(w.Ctx, db.MissingEffectsParams{Actions: actions}); err != nil {

@@ -28,6 +28,15 @@ func (r *run) whole(ctx context.Context, report *Report) error {
 		if err := r.counters(ctx, q); err != nil {
 			return err
 		}
+		if err := r.territories(ctx, q); err != nil {
+			return err
+		}
+		if err := r.files(ctx, q); err != nil {
+			return err
+		}
+		if err := r.deliveries(ctx, q); err != nil {
+			return err
+		}
 		if err := r.ranges(ctx, q, tx); err != nil {
 			return err
 		}
@@ -84,6 +93,13 @@ func (r *run) system(ctx context.Context, q *db.Queries) error {
 	}
 	if len(missing) > 0 {
 		r.beyond[0] += missing[0].Total - int64(len(missing))
+	}
+	unused, err := q.UnusedAccounts(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, b := range unused {
+		r.found(inUnused.broken(at{}, "%d msat are in the account %d", b.Msat, b.ID))
 	}
 	rows, err := q.Balances(ctx, ids)
 	if err != nil {
@@ -182,6 +198,81 @@ func (r *run) counters(ctx context.Context, q *db.Queries) error {
 	if len(rows) > 0 {
 		r.beyond[2] += rows[0].Total - int64(len(rows))
 	}
+	invites, err := q.InvitesOfNobody(ctx, shown)
+	if err != nil {
+		return fmt.Errorf("look at the invites: %w", err)
+	}
+	for _, b := range invites {
+		r.found(usedWrong.broken(at{}, "invite %d counts %d uses, and nobody has redeemed it", b.ID, b.Used))
+	}
+	if len(invites) > 0 {
+		r.beyond[2] += invites[0].Total - int64(len(invites))
+	}
+	others, err := q.BreaksOfListing(ctx, shown)
+	if err != nil {
+		return fmt.Errorf("compare items with what feeds choose by: %w", err)
+	}
+	for _, b := range others {
+		r.found(otherListing.broken(at{}, "feeds do not choose item %d as it is", b.ID))
+	}
+	if len(others) > 0 {
+		r.beyond[2] += others[0].Total - int64(len(others))
+	}
+	return nil
+}
+
+// territories looks for those that are run for longer than was paid for. Only a full run does so.
+func (r *run) territories(ctx context.Context, q *db.Queries) error {
+	if !r.Changed.IsZero() {
+		return nil
+	}
+	rows, err := q.BreaksOfTerritories(ctx, shown)
+	if err != nil {
+		return fmt.Errorf("look at the territories: %w", err)
+	}
+	for _, b := range rows {
+		r.found(billedLate.broken(at{}, "territory %s, which is %s, is billed after what was paid for it, or its grace, is over", b.Name, b.State))
+	}
+	if len(rows) > 0 {
+		r.beyond[2] += rows[0].Total - int64(len(rows))
+	}
+	return nil
+}
+
+// files looks for those without content. Only a full run does so.
+func (r *run) files(ctx context.Context, q *db.Queries) error {
+	if !r.Changed.IsZero() {
+		return nil
+	}
+	rows, err := q.LostFiles(ctx, shown)
+	if err != nil {
+		return fmt.Errorf("look at the files: %w", err)
+	}
+	for _, b := range rows {
+		r.found(fileLost.broken(at{}, "of file %d there is no content", b.ID))
+	}
+	if len(rows) > 0 {
+		r.beyond[2] += rows[0].Total - int64(len(rows))
+	}
+	return nil
+}
+
+// deliveries looks for messages to webhooks that nobody delivers. Only a full run does so, since it reads all that are
+// kept.
+func (r *run) deliveries(ctx context.Context, q *db.Queries) error {
+	if !r.Changed.IsZero() {
+		return nil
+	}
+	rows, err := q.LostDeliveries(ctx, db.LostDeliveriesParams{Before: r.Now().Add(-r.Grace), Page: shown})
+	if err != nil {
+		return fmt.Errorf("look for messages that nobody delivers: %w", err)
+	}
+	for _, b := range rows {
+		r.found(undelivered.broken(at{}, "message %d to webhook %d has not ended and has no job", b.ID, b.WebhookID))
+	}
+	if len(rows) > 0 {
+		r.beyond[6] += rows[0].Total - int64(len(rows))
+	}
 	return nil
 }
 
@@ -195,6 +286,13 @@ func (r *run) ranges(ctx context.Context, q *db.Queries, tx pgx.Tx) error {
 	r.look(1, 1)
 	if id != 0 {
 		r.found(caughtByRest.broken(at{}, "rows of action %d, and perhaps of others, are in no partition of a range", id))
+	}
+	apart, err := q.BreaksOfRanges(ctx)
+	if err != nil {
+		return fmt.Errorf("look at the ranges: %w", err)
+	}
+	for _, b := range apart {
+		r.found(rangeDiffers.broken(at{}, "the range from %d to %d does not follow the one before, or is archived before it", b.FirstAction, b.LastAction))
 	}
 	due, err := q.PartitionsDue(ctx)
 	if err != nil {
@@ -250,11 +348,13 @@ var present = []struct {
 		{hashUnguarded, "relay_payment_not_truncated"}, {hashUnguarded, "relay_attempt_not_truncated"}},
 		// A row trigger of a partitioned table must be on for each partition, too, and so must one of TRUNCATE.
 		`SELECT t.tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-		WHERE t.tgname = ANY($1) AND NOT c.relispartition AND t.tgenabled IN ('O', 'A') AND (t.tgtype & 33 = 0 OR NOT EXISTS (
+		WHERE t.tgname = ANY($1) AND c.relnamespace = 'public'::regnamespace AND NOT c.relispartition AND t.tgenabled IN ('O', 'A') AND (t.tgtype & 33 = 0 OR NOT EXISTS (
 			SELECT FROM pg_partition_tree(t.tgrelid) p
 			WHERE NOT EXISTS (SELECT FROM pg_trigger k WHERE k.tgrelid = p.relid AND k.tgname = t.tgname AND k.tgenabled IN ('O', 'A'))))`},
 	{[]guard{{moneyUnguarded, "user_balance_not_negative"}, {moneyUnguarded, "user_delta_positive"}, {moneyUnguarded, "one_asset"}},
-		`SELECT conname::text FROM pg_constraint WHERE conname = ANY($1) AND convalidated`},
+		// Partitions have those of their table, and what is archived keeps them.
+		`SELECT k.conname::text FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
+		WHERE k.conname = ANY($1) AND k.convalidated AND c.relnamespace = 'public'::regnamespace AND NOT c.relispartition`},
 	{[]guard{{hashUnguarded, "invoice_payment_hash_key"}, {hashUnguarded, "relay_payment_hash"}, {hashUnguarded, "relay_payment_action_id_key"},
 		{hashUnguarded, "relay_attempt_open"}, {hashUnguarded, "foreign_hash_pkey"},
 		{hashUnguarded, "invoice_pkey"}, {hashUnguarded, "inner_invoice_pkey"}, {hashUnguarded, "relay_payment_inside_id_key"},
@@ -266,7 +366,8 @@ var present = []struct {
 		{effectsUnguarded, "invite_redemption_action_id_key"}, {effectsUnguarded, "item_edit_pkey"}, {effectsUnguarded, "territory_transfer_action_id_key"},
 		{moneyUnguarded, "account_pkey"}, {moneyUnguarded, "reward_pkey"}, {moneyUnguarded, "reward_day_pkey"},
 		{moneyUnguarded, "archived_loss_pkey"}},
-		`SELECT c.relname::text FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid WHERE c.relname = ANY($1) AND i.indisunique AND i.indisvalid`},
+		`SELECT c.relname::text FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid WHERE c.relname = ANY($1) AND i.indisunique AND i.indisvalid
+		AND c.relnamespace = 'public'::regnamespace`},
 }
 
 // guards checks that the database still refuses what it should refuse by itself.

@@ -166,12 +166,14 @@ func (q *Queries) BreaksOfConservation(ctx context.Context, page int32) ([]Break
 }
 
 const breaksOfCounters = `-- name: BreaksOfCounters :many
-WITH zapped AS MATERIALIZED (
-    SELECT zap.item_id, sum(zap.msat) FILTER (WHERE NOT zap.down) AS up, sum(zap.msat) FILTER (WHERE zap.down) AS down,
-        sum(zap.msat) FILTER (WHERE zap.user_id IS NOT NULL) AS known
-    FROM zap WHERE zap.state = 'PAID' GROUP BY zap.item_id
+WITH by_person AS MATERIALIZED (
+    SELECT zap.item_id, zap.user_id, zap.down, sum(zap.msat) AS msat, sum(zap.msat) FILTER (WHERE paid_action.method = 'FEE_CREDIT') AS credit
+    FROM zap JOIN paid_action ON paid_action.id = zap.action_id WHERE zap.state = 'PAID' GROUP BY zap.item_id, zap.user_id, zap.down
+), zapped AS MATERIALIZED (
+    SELECT p.item_id, sum(p.msat) FILTER (WHERE NOT p.down) AS up, sum(p.msat) FILTER (WHERE p.down) AS down, sum(p.credit) FILTER (WHERE NOT p.down) AS credit
+    FROM by_person p GROUP BY p.item_id
 ), totals AS (
-    SELECT t.item_id, sum(t.msat) AS msat, count(*) FILTER (WHERE NOT t.down) AS ups, count(*) FILTER (WHERE t.down) AS downs FROM zap_total t GROUP BY t.item_id
+    SELECT t.item_id, count(*) FILTER (WHERE NOT t.down) AS ups, count(*) FILTER (WHERE t.down) AS downs FROM zap_total t GROUP BY t.item_id
 ), voted AS (
     SELECT v.item_id, sum(v.micros) AS micros FROM vote_event v GROUP BY v.item_id
 ), boosted AS (
@@ -181,7 +183,7 @@ WITH zapped AS MATERIALIZED (
     FROM item c CROSS JOIN LATERAL unnest(c.ancestors) AS above (id) LEFT JOIN zapped ON zapped.item_id = c.id
     WHERE c.state = 'PAID' AND c.parent_id IS NOT NULL GROUP BY above.id
 ), unfolded AS (
-    SELECT d.item_id, sum(d.msat) AS msat, sum(d.down_msat) AS down_msat, sum(d.comment_msat) AS comment_msat, sum(d.boost_msat) AS boost_msat, sum(d.upvotes) AS upvotes,
+    SELECT d.item_id, sum(d.msat) AS msat, sum(d.credit_msat) AS credit_msat, sum(d.down_msat) AS down_msat, sum(d.comment_msat) AS comment_msat, sum(d.boost_msat) AS boost_msat, sum(d.upvotes) AS upvotes,
         sum(d.downvotes) AS downvotes, sum(d.vote_micros) AS vote_micros, sum(d.comments) AS comments
     FROM item_delta d GROUP BY d.item_id
 ), found AS (
@@ -189,12 +191,16 @@ WITH zapped AS MATERIALIZED (
     FROM item LEFT JOIN item_count c ON c.item_id = item.id LEFT JOIN unfolded u ON u.item_id = item.id LEFT JOIN zapped ON zapped.item_id = item.id
     LEFT JOIN totals ON totals.item_id = item.id LEFT JOIN voted ON voted.item_id = item.id LEFT JOIN boosted ON boosted.item_id = item.id
     LEFT JOIN below ON below.id = item.id
-    CROSS JOIN LATERAL (SELECT unnest(ARRAY['msat', 'down_msat', 'comment_msat', 'boost_msat', 'upvotes', 'downvotes', 'vote_micros', 'comments', 'zap_total']) AS counter,
-        unnest(ARRAY[coalesce(c.msat, 0) + coalesce(u.msat, 0), coalesce(c.down_msat, 0) + coalesce(u.down_msat, 0), coalesce(c.comment_msat, 0) + coalesce(u.comment_msat, 0),
+    CROSS JOIN LATERAL (SELECT unnest(ARRAY['msat', 'credit_msat', 'down_msat', 'comment_msat', 'boost_msat', 'upvotes', 'downvotes', 'vote_micros', 'comments']) AS counter,
+        unnest(ARRAY[coalesce(c.msat, 0) + coalesce(u.msat, 0), coalesce(c.credit_msat, 0) + coalesce(u.credit_msat, 0),
+            coalesce(c.down_msat, 0) + coalesce(u.down_msat, 0), coalesce(c.comment_msat, 0) + coalesce(u.comment_msat, 0),
             coalesce(c.boost_msat, 0) + coalesce(u.boost_msat, 0), coalesce(c.upvotes, 0) + coalesce(u.upvotes, 0), coalesce(c.downvotes, 0) + coalesce(u.downvotes, 0),
-            coalesce(c.vote_micros, 0) + coalesce(u.vote_micros, 0), coalesce(c.comments, 0) + coalesce(u.comments, 0), coalesce(totals.msat, 0)]) AS counted,
-        unnest(ARRAY[coalesce(zapped.up, 0), coalesce(zapped.down, 0), coalesce(below.msat, 0), coalesce(boosted.msat, 0), coalesce(totals.ups, 0),
-            coalesce(totals.downs, 0), coalesce(voted.micros, 0), coalesce(below.comments, 0), coalesce(zapped.known, 0)]) AS happened) AS n
+            coalesce(c.vote_micros, 0) + coalesce(u.vote_micros, 0), coalesce(c.comments, 0) + coalesce(u.comments, 0)]) AS counted,
+        unnest(ARRAY[coalesce(zapped.up, 0), coalesce(zapped.credit, 0), coalesce(zapped.down, 0), coalesce(below.msat, 0), coalesce(boosted.msat, 0), coalesce(totals.ups, 0),
+            coalesce(totals.downs, 0), coalesce(voted.micros, 0), coalesce(below.comments, 0)]) AS happened) AS n
+    UNION ALL
+    SELECT coalesce(t.item_id, p.item_id), false, 'zap_total of user ' || coalesce(t.user_id, p.user_id), coalesce(t.msat, 0), coalesce(p.msat, 0)
+    FROM zap_total t FULL JOIN (SELECT item_id, user_id, down, msat, credit FROM by_person WHERE by_person.user_id IS NOT NULL) AS p ON p.item_id = t.item_id AND p.user_id = t.user_id AND p.down = t.down
     UNION ALL
     SELECT o.item_id, false, 'votes for option ' || o.id, o.votes, count(v.action_id)
     FROM poll_option o LEFT JOIN poll_vote v ON v.option_id = o.id AND v.state = 'PAID' AND v.counted GROUP BY o.id
@@ -307,7 +313,7 @@ const breaksOfEffects = `-- name: BreaksOfEffects :many
 WITH found AS (
     SELECT e.what, e.action_id, e.effect, a.state, e.msat, a.cost_msat, e.item_id, a.result->>'item' AS named,
         ((e.effect = 'PAID') <> (a.state = 'PAID') OR (e.effect = 'FAILED') <> (a.state IN ('FAILED', 'RETRYING'))) AS differs,
-        (e.msat <> a.cost_msat AND (e.what <> 'boost' OR a.kind = 'BOOST')) AS other_amount,
+        (e.msat <> CASE WHEN e.what = 'boost' AND a.kind <> 'BOOST' THEN (a.args->>'boost')::bigint * 1000 ELSE a.cost_msat END) AS other_amount,
         (e.owned AND e.user_id IS DISTINCT FROM a.payer_id) AS others,
         (e.item_id IS NOT NULL AND e.item_id::text IS DISTINCT FROM a.result->>'item'
             AND NOT (e.what = 'item' AND EXISTS (SELECT FROM item o WHERE o.action_id = e.action_id AND o.id::text = a.result->>'item' OFFSET 0))) AS other_item
@@ -351,7 +357,7 @@ type BreaksOfEffectsRow struct {
 // the item that it is or is about, as the action's result names it, and its price. What is NULL is not compared. So a row
 //
 //	differs:      it counts though its action was not paid, or the other way round
-//	other_amount: it is not worth the action's price; of others than a BOOST, which cost more than the boost that they make too, it need not
+//	other_amount: it is not worth the action's price or, of others than a BOOST, which cost more than the boost that they make too, what their arguments say
 //	others:       it is somebody else's than the payer's
 //	other_item:   it is, or is about, another item than the result names; of an action that made two items one at least is the one.
 func (q *Queries) BreaksOfEffects(ctx context.Context, actions []int64) ([]BreaksOfEffectsRow, error) {
@@ -583,6 +589,39 @@ func (q *Queries) BreaksOfKeys(ctx context.Context, actions []int64) ([]BreaksOf
 	return items, nil
 }
 
+const breaksOfListing = `-- name: BreaksOfListing :many
+SELECT item.id, count(*) OVER ()::bigint AS total FROM item JOIN item_count c ON c.item_id = item.id
+WHERE c.listed <> (item.parent_id IS NULL AND item.kind <> 'BIO' AND item.state = 'PAID' AND item.deleted_at IS NULL)
+    OR c.territory IS DISTINCT FROM item.territory OR c.created_at <> item.created_at
+ORDER BY item.id LIMIT $1
+`
+
+type BreaksOfListingRow struct {
+	ID    int64
+	Total int64
+}
+
+// Invariant 3, of all items: one by whose counters' row feeds do not choose as the item is (follow_item). The first are told, all counted.
+func (q *Queries) BreaksOfListing(ctx context.Context, page int32) ([]BreaksOfListingRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfListing, page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreaksOfListingRow
+	for rows.Next() {
+		var i BreaksOfListingRow
+		if err := rows.Scan(&i.ID, &i.Total); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const breaksOfPayment = `-- name: BreaksOfPayment :many
 WITH source AS (
     -- The source is the payer's own account or the node's; the loss account where the payer's payment was lost; what a withdrawal
@@ -666,6 +705,39 @@ func (q *Queries) BreaksOfPayment(ctx context.Context, actions []int64) ([]Break
 	return items, nil
 }
 
+const breaksOfRanges = `-- name: BreaksOfRanges :many
+SELECT r.first_action, r.last_action FROM (
+    SELECT a.first_action, a.last_action, a.archived_at, coalesce(lag(a.last_action) OVER w, 0) AS before, coalesce(lag(a.archived_at IS NOT NULL) OVER w, true) AS archived_before
+    FROM action_range a WINDOW w AS (ORDER BY a.first_action)
+) AS r WHERE r.first_action <> r.before + 1 OR (r.archived_at IS NOT NULL AND NOT r.archived_before) ORDER BY r.first_action
+`
+
+type BreaksOfRangesRow struct {
+	FirstAction int64
+	LastAction  int64
+}
+
+// Ranges that do not begin where the one before ends, or that are archived though that one is not: by one number everything tells what is archived.
+func (q *Queries) BreaksOfRanges(ctx context.Context) ([]BreaksOfRangesRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfRanges)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreaksOfRangesRow
+	for rows.Next() {
+		var i BreaksOfRangesRow
+		if err := rows.Scan(&i.FirstAction, &i.LastAction); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const breaksOfRelay = `-- name: BreaksOfRelay :many
 WITH found AS (
     SELECT r.action_id, r.stage, a.state, coalesce(r.node, '') AS node,
@@ -686,6 +758,9 @@ WITH found AS (
             SELECT sum(p.msat) FROM posting p WHERE p.action_id = r.action_id AND p.from_account = 6 AND p.reason = 'unused routing fee'), 0)) AS other_fee,
         (r.preimage IS NOT NULL AND r.inside_id IS NULL
             AND NOT EXISTS (SELECT FROM relay_attempt t WHERE t.payment_id = r.id AND t.outcome = 'PAID')) AS unclaimed,
+        -- 9: in work, and no claim says at which node; claimed, and not in work; or at another node than the one of its claim
+        (r.inside_id IS NULL AND ((r.stage = 'in_work') <> EXISTS (SELECT FROM relay_attempt t WHERE t.payment_id = r.id AND t.outcome IS NULL OFFSET 0)
+            OR EXISTS (SELECT FROM relay_attempt t WHERE t.payment_id = r.id AND (t.outcome IS NULL OR t.outcome = 'PAID') AND t.node IS DISTINCT FROM r.node OFFSET 0))) AS other_claim,
         (a.flow = 'WRAPPED' AND a.state = 'PAID' AND a.id > $1::bigint
             AND EXISTS (SELECT FROM action_history h WHERE h.action_id = a.id AND h.to_state = 'PAID' AND h.fact IN ('INCOMING_LOST', 'WRITTEN_OFF'))
             AND NOT EXISTS (SELECT FROM posting p WHERE p.action_id = a.id AND p.from_account = 8 AND p.to_account <> 0)) AS unbooked_loss,
@@ -701,8 +776,9 @@ WITH found AS (
 SELECT action_id, stage, state, node, twice::boolean AS twice, foreign_invoice::boolean AS foreign_invoice, unsaid::boolean AS unsaid,
     given_up::boolean AS given_up, live::boolean AS live, wrong_preimage::boolean AS wrong_preimage, late::boolean AS late,
     unbooked_loss::boolean AS unbooked_loss, other_terms::boolean AS other_terms, other_fee::boolean AS other_fee, unclaimed::boolean AS unclaimed,
-    held::bigint AS held_msat
-FROM found WHERE twice OR foreign_invoice OR unsaid OR given_up OR live OR wrong_preimage OR late OR unbooked_loss OR other_terms OR other_fee OR unclaimed OR held <> 0
+    other_claim::boolean AS other_claim, held::bigint AS held_msat
+FROM found WHERE twice OR foreign_invoice OR unsaid OR given_up OR live OR wrong_preimage OR late OR unbooked_loss OR other_terms OR other_fee OR unclaimed OR other_claim
+    OR held <> 0
 ORDER BY action_id
 `
 
@@ -727,6 +803,7 @@ type BreaksOfRelayRow struct {
 	OtherTerms     bool
 	OtherFee       bool
 	Unclaimed      bool
+	OtherClaim     bool
 	HeldMsat       int64
 }
 
@@ -756,6 +833,7 @@ func (q *Queries) BreaksOfRelay(ctx context.Context, arg BreaksOfRelayParams) ([
 			&i.OtherTerms,
 			&i.OtherFee,
 			&i.Unclaimed,
+			&i.OtherClaim,
 			&i.HeldMsat,
 		); err != nil {
 			return nil, err
@@ -809,6 +887,38 @@ func (q *Queries) BreaksOfReturns(ctx context.Context, actions []int64) ([]Break
 	return items, nil
 }
 
+const breaksOfTerritories = `-- name: BreaksOfTerritories :many
+SELECT territory.name, territory.state, count(*) OVER ()::bigint AS total FROM territory
+WHERE territory.bill_at > CASE territory.state WHEN 'ACTIVE' THEN territory.paid_until ELSE territory.grace_until END ORDER BY territory.name LIMIT $1
+`
+
+type BreaksOfTerritoriesRow struct {
+	Name  string
+	State string
+	Total int64
+}
+
+// Invariant 3, of all territories: one that nobody looks at once what was paid for it is over, or its grace. The first are told, all counted.
+func (q *Queries) BreaksOfTerritories(ctx context.Context, page int32) ([]BreaksOfTerritoriesRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfTerritories, page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreaksOfTerritoriesRow
+	for rows.Next() {
+		var i BreaksOfTerritoriesRow
+		if err := rows.Scan(&i.Name, &i.State, &i.Total); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const breaksOfTotals = `-- name: BreaksOfTotals :many
 SELECT (h.id & 1)::bigint AS asset, sum(h.msat)::bigint AS msat FROM (
     SELECT account.id, account.balance AS msat FROM account UNION ALL SELECT account_id, balance_delta.msat FROM balance_delta) AS h
@@ -831,6 +941,76 @@ func (q *Queries) BreaksOfTotals(ctx context.Context) ([]BreaksOfTotalsRow, erro
 	for rows.Next() {
 		var i BreaksOfTotalsRow
 		if err := rows.Scan(&i.Asset, &i.Msat); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const breaksOfVotes = `-- name: BreaksOfVotes :many
+SELECT a.id FROM unnest($1::bigint[]) AS n (id)
+CROSS JOIN LATERAL (SELECT p.id, p.state, p.method, p.changed_at FROM paid_action p WHERE p.id = n.id OFFSET 0) AS a
+LEFT JOIN LATERAL (SELECT zap.user_id, zap.item_id, zap.down FROM zap WHERE zap.action_id = n.id OFFSET 0) AS z ON true
+LEFT JOIN LATERAL (SELECT o.action_id, o.item_id, o.author_id, o.micros, o.at, o.credits FROM vote_event o WHERE o.action_id = n.id OFFSET 0) AS v ON true
+LEFT JOIN LATERAL (SELECT item.author_id FROM item WHERE item.id = v.item_id OFFSET 0) AS i ON true
+CROSS JOIN (SELECT coalesce((max(day) + 1)::timestamp AT TIME ZONE 'UTC', '-infinity') AS until FROM reward_day) AS divided
+WHERE CASE WHEN v.action_id IS NULL THEN a.state = 'PAID' AND z.user_id IS NOT NULL
+    ELSE a.state <> 'PAID' OR z.user_id IS NULL OR v.item_id <> z.item_id OR v.author_id IS DISTINCT FROM i.author_id OR (v.micros <> 0 AND (v.micros < 0) <> z.down)
+        OR (greatest(v.at, a.changed_at) >= divided.until AND (v.at <> a.changed_at OR v.credits <> (a.method = 'FEE_CREDIT'))) END
+ORDER BY a.id
+`
+
+// Invariant 3: by votes the rewards of a day are divided, so each is of a paid zap of somebody known, for its item and that one's author, the way the zap went; and
+// each such zap has one. Where the rewards are not divided yet it is also of the day, and in the asset, in which the zap was paid: of votes from before nobody
+// noted the asset once (0067). One by one, as BreaksOfKeys.
+func (q *Queries) BreaksOfVotes(ctx context.Context, actions []int64) ([]int64, error) {
+	rows, err := q.db.Query(ctx, breaksOfVotes, actions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const breaksOfVotesInPolls = `-- name: BreaksOfVotesInPolls :many
+SELECT v.action_id, v.option_id FROM unnest($1::bigint[]) AS n (id)
+CROSS JOIN LATERAL (SELECT p.action_id, p.option_id, p.item_id FROM poll_vote p WHERE p.action_id = n.id AND p.state = 'PAID' OFFSET 0) AS v
+CROSS JOIN LATERAL (SELECT a.args FROM paid_action a WHERE a.id = n.id OFFSET 0) AS a
+WHERE a.args->>'option' IS DISTINCT FROM v.option_id::text OR NOT EXISTS (SELECT FROM poll_option o WHERE o.id = v.option_id AND o.item_id = v.item_id OFFSET 0)
+ORDER BY v.action_id
+`
+
+type BreaksOfVotesInPollsRow struct {
+	ActionID int64
+	OptionID int64
+}
+
+// Invariant 3: a paid vote for another option than its payer chose, or for one of another poll. One by one, as BreaksOfKeys.
+func (q *Queries) BreaksOfVotesInPolls(ctx context.Context, actions []int64) ([]BreaksOfVotesInPollsRow, error) {
+	rows, err := q.db.Query(ctx, breaksOfVotesInPolls, actions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreaksOfVotesInPollsRow
+	for rows.Next() {
+		var i BreaksOfVotesInPollsRow
+		if err := rows.Scan(&i.ActionID, &i.OptionID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1031,6 +1211,38 @@ func (q *Queries) FactsOfHistory(ctx context.Context, actions []int64) ([]FactsO
 	return items, nil
 }
 
+const invitesOfNobody = `-- name: InvitesOfNobody :many
+SELECT invite.id, invite.used, count(*) OVER ()::bigint AS total FROM invite
+WHERE invite.used > 0 AND NOT EXISTS (SELECT FROM invite_redemption n WHERE n.code = invite.code) ORDER BY invite.id LIMIT $1
+`
+
+type InvitesOfNobodyRow struct {
+	ID    int64
+	Used  int64
+	Total int64
+}
+
+// Invariant 3, of all invites: one that counts uses though nobody has redeemed it, which no action tells. The first are told, all counted.
+func (q *Queries) InvitesOfNobody(ctx context.Context, page int32) ([]InvitesOfNobodyRow, error) {
+	rows, err := q.db.Query(ctx, invitesOfNobody, page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []InvitesOfNobodyRow
+	for rows.Next() {
+		var i InvitesOfNobodyRow
+		if err := rows.Scan(&i.ID, &i.Used, &i.Total); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const invoicesToCompare = `-- name: InvoicesToCompare :many
 SELECT invoice.action_id, invoice.node, invoice.payment_hash, (invoice.bolt11 IS NOT NULL OR invoice.dropped_at IS NOT NULL)::boolean AS issued,
     (paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING'))::boolean AS open
@@ -1205,6 +1417,79 @@ func (q *Queries) Losses(ctx context.Context, page int32) ([]LossesRow, error) {
 	return items, nil
 }
 
+const lostDeliveries = `-- name: LostDeliveries :many
+SELECT m.id, m.webhook_id, count(*) OVER ()::bigint AS total
+FROM webhook_message m LEFT JOIN (
+    SELECT DISTINCT (args->>'message')::bigint AS message FROM river_job
+    WHERE kind = 'delivery' AND state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
+) AS j ON j.message = m.id
+WHERE m.queued_at < $1::timestamptz AND m.ended_at IS NULL AND j.message IS NULL ORDER BY m.id LIMIT $2
+`
+
+type LostDeliveriesParams struct {
+	Before time.Time
+	Page   int32
+}
+
+type LostDeliveriesRow struct {
+	ID        int64
+	WebhookID int64
+	Total     int64
+}
+
+// Invariant 7, of all messages to webhooks: one that has had its job for a while, and has none that will ever try it, though it has not ended. The first are told,
+// all counted. Job and message are written together, and the job ends after its message.
+func (q *Queries) LostDeliveries(ctx context.Context, arg LostDeliveriesParams) ([]LostDeliveriesRow, error) {
+	rows, err := q.db.Query(ctx, lostDeliveries, arg.Before, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LostDeliveriesRow
+	for rows.Next() {
+		var i LostDeliveriesRow
+		if err := rows.Scan(&i.ID, &i.WebhookID, &i.Total); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lostFiles = `-- name: LostFiles :many
+SELECT upload.id, count(*) OVER ()::bigint AS total FROM upload
+WHERE NOT EXISTS (SELECT FROM upload_data WHERE upload_data.upload_id = upload.id) ORDER BY upload.id LIMIT $1
+`
+
+type LostFilesRow struct {
+	ID    int64
+	Total int64
+}
+
+// Invariant 3, of all files: one whose content is gone. The first are told, all counted.
+func (q *Queries) LostFiles(ctx context.Context, page int32) ([]LostFilesRow, error) {
+	rows, err := q.db.Query(ctx, lostFiles, page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LostFilesRow
+	for rows.Next() {
+		var i LostFilesRow
+		if err := rows.Scan(&i.ID, &i.Total); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lostRecords = `-- name: LostRecords :many
 SELECT a.id, a.state, 'invoice'::text AS what FROM paid_action a
 WHERE a.id = ANY($1::bigint[]) AND a.flow IN ('OPTIMISTIC', 'PESSIMISTIC', 'WRAPPED') AND (SELECT i.action_id FROM invoice i WHERE i.action_id = a.id) IS NULL
@@ -1313,7 +1598,10 @@ WHERE a.id = ANY($1::bigint[]) AND a.state = 'PAID' AND ((a.flow <> 'OUTGOING' A
     WHEN 'INVITE_GIFT' THEN NOT EXISTS (SELECT FROM invite_redemption WHERE invite_redemption.action_id = a.id OFFSET 0)
     WHEN 'BUY_CREDITS' THEN a.id > $2::bigint AND NOT EXISTS (SELECT FROM posting WHERE posting.action_id = a.id AND from_account = 1 OFFSET 0)
     WHEN 'WITHDRAW' THEN NOT EXISTS (SELECT FROM relay_payment WHERE relay_payment.action_id = a.id OFFSET 0)
-    ELSE false END)
+    ELSE false END
+    OR (a.kind LIKE 'TERRITORY\_%' AND NOT EXISTS (SELECT FROM territory WHERE territory.name = a.result->>'territory' AND territory.state <> 'PENDING' OFFSET 0))
+    OR (a.kind IN ('ITEM_CREATE', 'ITEM_UPDATE') AND (jsonb_array_length(a.args->'uploads') <> (SELECT count(*) FROM upload WHERE upload.action_id = a.id)
+        OR ((a.args->>'boost')::bigint > 0 AND NOT EXISTS (SELECT FROM boost WHERE boost.action_id = a.id OFFSET 0)))))
 ORDER BY a.id
 `
 
@@ -1643,6 +1931,38 @@ func (q *Queries) UnnotedHashes(ctx context.Context, actions []int64) ([]Unnoted
 	for rows.Next() {
 		var i UnnotedHashesRow
 		if err := rows.Scan(&i.ActionID, &i.Used); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const unusedAccounts = `-- name: UnusedAccounts :many
+SELECT h.id, sum(h.msat)::bigint AS msat FROM (
+    SELECT account.id, account.balance AS msat FROM account UNION ALL SELECT account_id, balance_delta.msat FROM balance_delta) AS h
+WHERE h.id < 16 AND h.id <> ALL($1::bigint[]) GROUP BY h.id HAVING sum(h.msat) <> 0 ORDER BY h.id
+`
+
+type UnusedAccountsRow struct {
+	ID   int64
+	Msat int64
+}
+
+// Invariant 1: an account of the system to which nothing is booked, and in which something is.
+func (q *Queries) UnusedAccounts(ctx context.Context, system []int64) ([]UnusedAccountsRow, error) {
+	rows, err := q.db.Query(ctx, unusedAccounts, system)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnusedAccountsRow
+	for rows.Next() {
+		var i UnusedAccountsRow
+		if err := rows.Scan(&i.ID, &i.Msat); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
