@@ -8,6 +8,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 const withdrawTo = `mutation($to: String!, $sats: Sats, $fee: Sats!, $key: String) {
@@ -169,6 +170,44 @@ func TestSubscriptionNamesTheNextAttempt(t *testing.T) {
 	a.Clock.Advance(time.Hour) // no further attempt is expected then
 	a.Drain()
 	s.WantComplete(away)
+}
+
+// Whoever cancels a payment whose receiver could not be paid waits for no next attempt, and none is made: it is theirs to
+// ask for.
+func TestCancelInvoiceSaysNoToTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	author, payer := a.Person("author", 100, 0), a.Person("payer", 0, 0)
+	a.Wallets.Add(author.ID).Ask.Act = simnode.Refuses
+	r := a.Want(payer, `mutation($i: ID!) { zap(item: $i, sats: 100) { id invoice { bolt11 } } }`, vars{"i": a.PostBy(author, "a post")})
+	v := vars{"id": r.text("zap", "id")}
+	id := number(t, r.text("zap", "id"))
+	s := a.Socket(payer)
+	s.Subscribe("1", follow, v)
+	s.WantState("1", "PENDING_HELD")
+	a.Run(a.Relay)
+	a.PayInvoice(r.text("zap", "invoice", "bolt11"))
+	a.Advance(id)
+	for state := ""; state != "FAILED"; {
+		state = s.next("1").text("paidActionUpdated", "state")
+	}
+	a.Fund(payer.ID, 1_000_000, 0)
+	const cancel = `mutation($id: ID!) { cancelInvoice(id: $id) { state successorId deadline failure { code } } }`
+	r = a.Want(payer, cancel, v)
+	if r.text("cancelInvoice", "state") != "FAILED" || r.text("cancelInvoice", "failure", "code") != "PAYMENT_FAILED" ||
+		r.at("cancelInvoice", "successorId") != nil || r.at("cancelInvoice", "deadline") == nil {
+		t.Errorf("%s", r.Raw)
+	}
+	s.WantComplete("1")
+	a.Drain()
+	a.WantState(id, paidaction.Failed)
+	a.WantBalance(ledger.UserCredits(payer.ID), 1_000_000)
+	if r := a.Want(payer, `mutation($id: ID!) { retryPaidAction(id: $id) { state } }`, v); r.text("retryPaidAction", "state") != "PAID" {
+		t.Errorf("%s", r.Raw)
+	}
+	if r := a.Do(payer, cancel, v); r.code() != "NOT_CANCELABLE" {
+		t.Errorf("%s", r.Raw)
+	}
 }
 
 // A payment to users goes to their own wallet if they have one, otherwise to their sats.

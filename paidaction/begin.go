@@ -34,7 +34,7 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 			if previous, err = e.lockRetryable(ctx, q, a.previous, tx.Now); err != nil {
 				return err
 			}
-			if a.unasked && previous.AgainRefusedAt != nil { // since Again looked (RefuseAgainOf)
+			if a.unasked && previous.AgainRefusedAt != nil { // since Again looked (Cancel, RefuseAgainOf)
 				return Errorf(CodeNotRetryable, "No further attempt is prepared.")
 			}
 		}

@@ -9,16 +9,19 @@ import (
 
 // Cancel gives up an action whose invoice is not paid, and waits for the node's answer. The action may come back PAID:
 // a plain invoice can be paid before the node hears of the cancel. Cancel waits for no turn, because money may have to
-// go back.
+// go back. Where a receiver could not be paid, it is the payer's no to the attempt that Again would prepare, which might
+// take their balance; Retry stays open to them.
 //
-// Errors: NOT_FOUND where the action is not the caller's, NOT_CANCELABLE where the payment has gone too far; TRY_AGAIN
-// where nothing was changed, UNKNOWN_OUTCOME where it may have been: asking again is harmless.
+// Errors: NOT_FOUND where the action is not the caller's, NOT_CANCELABLE where the payment has gone too far or the next
+// attempt was begun; TRY_AGAIN where nothing was changed, UNKNOWN_OUTCOME where it may have been: asking again is
+// harmless.
 func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
 	ctx = About(ctx, id)
 	pa, err := e.Get(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
+	moved := false
 	if step, ok := FindStep(pa.Flow, pa.State, CancelRequested); ok {
 		doubt, err := latestDoubt(ctx, db.New(e.Pool))
 		if err != nil {
@@ -30,11 +33,16 @@ func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, e
 			return nil, notCancelable()
 		}
 		reason := Errorf(CodeCanceled, "You cancelled the payment.")
-		if _, err := e.move(ctx, id, step, finding{fact: CancelRequested, failure: reason, doubt: doubt}); err != nil {
+		if moved, err = e.move(ctx, id, step, finding{fact: CancelRequested, failure: reason, doubt: doubt}); err != nil {
 			return nil, forCaller(err)
 		}
 	} else if pa.State != Canceling && pa.State != Failed {
 		return nil, notCancelable()
+	}
+	if !moved && pa.Flow == FlowWrapped && !pa.againRefused { // also where the payment failed since we looked
+		if err := e.refuseAgain(ctx, id); err != nil {
+			return nil, forCaller(err)
+		}
 	}
 	// The job stored with the step sees to the cancel; doing it now spares the caller a wait.
 	if _, err := e.Advance(ctx, id); err != nil {
@@ -42,6 +50,9 @@ func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, e
 	}
 	if pa, err = e.get(ctx, id); err != nil { // after a step that was committed
 		return nil, forCaller(fmt.Errorf("%w: %w", errUnknownCommit, err))
+	}
+	if pa.State == Retrying { // since we looked
+		return nil, notCancelable()
 	}
 	return e.withSecret(pa), nil
 }

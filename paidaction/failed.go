@@ -71,11 +71,22 @@ func (e *Engine) Again(ctx context.Context, id int64) error {
 			return err // by another process's clock there may be time for the attempt
 		}
 	}
-	if err := db.New(e.Pool).RefuseAgain(ctx, db.RefuseAgainParams{ID: id, At: new(e.now())}); err != nil {
+	if err := e.refuseAgain(ctx, id); err != nil {
+		return err
+	}
+	return e.AfterFailed(ctx, id)
+}
+
+// refuseAgain forbids that the next attempt of an action is prepared without being asked for. One that was begun stays.
+func (e *Engine) refuseAgain(ctx context.Context, id int64) error {
+	err := e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
+		return q.RefuseAgain(ctx, db.RefuseAgainParams{ID: id, At: new(e.now())})
+	})
+	if err != nil {
 		return fmt.Errorf("note that action %d has no next attempt: %w", id, err)
 	}
 	e.changed(id) // for those who wait for an attempt
-	return e.AfterFailed(ctx, id)
+	return nil
 }
 
 // RefuseAgainOf forbids automatic retries of what this payer has on its way to receivers' wallets. When its transaction

@@ -148,6 +148,138 @@ func TestNothingIsTriedAgainThatWasBegunJustAsItWasRefused(t *testing.T) {
 	b.WantBalance(ledger.UserCredits(b.payer), 1_000_000)
 }
 
+// Whoever cancels what has failed, or is about to, says no to the next attempt: none is made, and their balance is theirs.
+// They may ask for it themselves.
+func TestNothingIsTriedAgainThatItsPayerHasCancelled(t *testing.T) {
+	for _, state := range []paidaction.State{paidaction.Canceling, paidaction.Failed} {
+		t.Run(string(state), func(t *testing.T) {
+			b := setup(t)
+			b.wallet.Ask.Act = simnode.Refuses
+			b.payer = b.User("poor", 0, 0)
+			if state == paidaction.Canceling {
+				b.Node.FailBefore(simnode.MethodCancel, 1000)
+			}
+			stop := b.Run(b.Relay)
+			pa := b.Pay(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, "")
+			b.pay(pa)
+			b.Await(pa.ID, state)
+			stop()
+			b.Fund(b.payer, 1_000_000, 0)
+			for range 2 { // once more, as after an answer that was lost
+				got, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), pa.ID)
+				if err != nil || got.State != state || got.Failure.Code != paidaction.CodePaymentFailed {
+					t.Fatalf("%+v, %v", got, err)
+				}
+			}
+			b.Node.FailBefore(simnode.MethodCancel, 0)
+			b.Drain()
+			if failed := b.WantState(pa.ID, paidaction.Failed); b.Engine.WillRetry(failed) {
+				t.Error("those who follow it wait for an attempt")
+			}
+			b.WantBalance(ledger.UserCredits(b.payer), 1_000_000)
+			if n := b.Count(`SELECT count(*) FROM notification WHERE kind = 'PAYMENT_FAILED' AND user_id = $1`, b.payer); n != 1 {
+				t.Errorf("the payer was told %d times", n)
+			}
+			next, err := b.Engine.Retry(b.Ctx, enginetest.Caller(b.payer), pa.ID, "", paidaction.Terms{})
+			if err != nil || next.State != paidaction.Paid {
+				t.Fatalf("tried again by the payer: %+v, %v", next, err)
+			}
+			b.WantBalance(ledger.UserCredits(b.payer), 900_000)
+			_, err = b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), pa.ID)
+			b.WantRefusal(err, paidaction.CodeNotCancelable)
+			b.wantSound()
+		})
+	}
+}
+
+// Of a cancel and the next attempt at once, one wins: either nothing is begun, or the cancel is refused.
+func TestACancelAndTheNextAttemptAtOnce(t *testing.T) {
+	for _, first := range []string{"the cancel", "the attempt"} {
+		t.Run(first, func(t *testing.T) {
+			b := setup(t)
+			b.wallet.Ask.Act = simnode.Refuses
+			b.payer = b.User("poor", 0, 0)
+			stop := b.Run(b.Relay)
+			pa := b.Pay(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, "")
+			b.pay(pa)
+			b.Await(pa.ID, paidaction.Failed)
+			stop()
+			b.Fund(b.payer, 1_000_000, 0)
+			tx, err := b.Pool.Begin(b.Ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.New(tx).LockAction(b.Ctx, pa.ID); err != nil {
+				t.Fatal(err)
+			}
+			canceled, tried := make(chan error, 1), make(chan error, 1)
+			at := []func(){
+				func() { _, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), pa.ID); canceled <- err },
+				func() { tried <- b.Engine.Again(b.Ctx, pa.ID) },
+			}
+			if first == "the attempt" {
+				slices.Reverse(at)
+			}
+			for i, do := range at {
+				go do()
+				b.AwaitBlocked(i + 1)
+			}
+			if err := errors.Join(tx.Commit(b.Ctx), <-tried); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-canceled; first == "the attempt" {
+				b.WantRefusal(err, paidaction.CodeNotCancelable)
+				b.WantState(pa.ID, paidaction.Retrying)
+				b.WantBalance(ledger.UserCredits(b.payer), 900_000)
+			} else {
+				if err != nil {
+					t.Error(err)
+				}
+				b.WantState(pa.ID, paidaction.Failed)
+				b.WantBalance(ledger.UserCredits(b.payer), 1_000_000)
+			}
+			b.wantSound()
+		})
+	}
+}
+
+// overtaken is a relay that something happens to while a cancel asks what was sent.
+type overtaken struct {
+	paidaction.Relay
+	by func()
+}
+
+func (o overtaken) Forgotten(ctx context.Context, action int64, h paidaction.Hash) (bool, error) {
+	o.by()
+	return o.Relay.Forgotten(ctx, action, h)
+}
+
+// A cancel that the payment overtakes, up to its failure, finds the action FAILED, as it would have a moment later.
+func TestNothingIsTriedAgainThatFailedWhileItsPayerCancelledIt(t *testing.T) {
+	b := setup(t)
+	b.wallet.Ask.Act = simnode.Refuses
+	b.payer = b.User("poor", 0, 0)
+	pa := b.Pay(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, "")
+	config := b.Engine.Config
+	config.Relay = overtaken{b.Relay, func() {
+		stop := b.Run(b.Relay)
+		b.pay(pa)
+		b.Await(pa.ID, paidaction.Failed)
+		stop()
+		b.Fund(b.payer, 1_000_000, 0)
+	}}
+	slow, err := paidaction.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := slow.Cancel(b.Ctx, enginetest.Caller(b.payer), pa.ID); err != nil || got.State != paidaction.Failed {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	b.Drain()
+	b.WantState(pa.ID, paidaction.Failed)
+	b.WantBalance(ledger.UserCredits(b.payer), 1_000_000)
+}
+
 // An attempt for which no way to the receiver's wallets is found in the time of its job is prepared without them: the job
 // would begin anew with what takes as long again.
 func TestAnAttemptIsPreparedInTheTimeOfItsJob(t *testing.T) {

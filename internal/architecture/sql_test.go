@@ -48,7 +48,7 @@ func statements(t *testing.T) map[string]string {
 
 // clocked are the files in which the database's clock decides. Leases compare moments of different machines, which
 // share only this clock. A simulation replaces the whole lock by the one in memory.
-var clocked = []string{"migrations/0006_lock.up.sql", "migrations/0069_lock_process.up.sql", "migrations/0074_lock_own_process.up.sql",
+var clocked = []string{"migrations/0006_lock.up.sql", "migrations/0069_lock_process.up.sql", "migrations/0073_lock_own_process.up.sql",
 	"lock/internal/lockdb/lock.sql"}
 
 func TestSQLIsGivenTimeAndChance(t *testing.T) {
@@ -127,7 +127,7 @@ func TestMigrationsThatReadTablesAreListed(t *testing.T) {
 
 // unflushed are the files in which a commit does not wait for the disk: leases, and CommitUnflushed for what is folded
 // again after a crash.
-var unflushed = []string{"migrations/0006_lock.up.sql", "migrations/0069_lock_process.up.sql", "migrations/0074_lock_own_process.up.sql",
+var unflushed = []string{"migrations/0006_lock.up.sql", "migrations/0069_lock_process.up.sql", "migrations/0073_lock_own_process.up.sql",
 	"lock/internal/lockdb/lock.sql", "internal/db/action.sql"}
 
 // A database that may forget is refused (spec 05.16g). Nor may a step of a payment, or the promise to send one, be

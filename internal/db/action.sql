@@ -148,7 +148,8 @@ UPDATE paid_action SET result = @result WHERE id = @id;
 UPDATE paid_action SET settle_permitted_at = @at WHERE id = @id AND state::text = 'HELD' AND settle_permitted_at IS NULL;
 
 -- name: RefuseAgain :exec
-UPDATE paid_action SET again_refused_at = @at WHERE id = @id AND state::text = 'FAILED';
+-- Of an action whose receiver could not be paid, also while the payment goes back. What was tried again stays as it is.
+UPDATE paid_action SET again_refused_at = @at WHERE id = @id AND state::text IN ('CANCELING', 'FAILED') AND failure_code = 'PAYMENT_FAILED';
 
 -- name: RefuseAgainOf :execrows
 -- What somebody has under way to receivers' wallets, or has just failed, gets no next attempt without being asked for.

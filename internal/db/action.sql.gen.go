@@ -1402,7 +1402,7 @@ func (q *Queries) PlanOnce(ctx context.Context) error {
 }
 
 const refuseAgain = `-- name: RefuseAgain :exec
-UPDATE paid_action SET again_refused_at = $1 WHERE id = $2 AND state::text = 'FAILED'
+UPDATE paid_action SET again_refused_at = $1 WHERE id = $2 AND state::text IN ('CANCELING', 'FAILED') AND failure_code = 'PAYMENT_FAILED'
 `
 
 type RefuseAgainParams struct {
@@ -1410,6 +1410,7 @@ type RefuseAgainParams struct {
 	ID int64
 }
 
+// Of an action whose receiver could not be paid, also while the payment goes back. What was tried again stays as it is.
 func (q *Queries) RefuseAgain(ctx context.Context, arg RefuseAgainParams) error {
 	_, err := q.db.Exec(ctx, refuseAgain, arg.At, arg.ID)
 	return err

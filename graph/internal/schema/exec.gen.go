@@ -5343,7 +5343,7 @@ type Mutation {
   without an idempotencyKey, you get ALREADY_RETRIED; extensions.successorId is the new attempt.
   """
   retryPaidAction(id: ID!, idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats, secret: String): PaidAction @needs(scope: SPEND)
-  "Cancels an action whose invoice is not paid."
+  "Cancels an action whose invoice is not paid, or says no to the next attempt that the service makes by itself where a receiver could not be paid."
   cancelInvoice(id: ID!, secret: String): PaidAction @needs(scope: SPEND)
 
   """
