@@ -112,7 +112,7 @@ var (
 		bug+"the rows are what happened: raise or lower the counter in the item's row of item_count, or the option's of poll_option, until it agrees with them. zap_total is a sum of rows of zap for each person, and vote_micros one of vote_event: look there first which is right.")
 	otherListing = kind(3, "listing", "BreaksOfListing, over all items; only holdfast reconcile",
 		"What feeds choose an item by is not as the item is: everybody who sees it misses it in the feeds, or it is in those of another territory, or at another time.",
-		outside+"UPDATE item SET state = state, of these items: the trigger follow_item sets their rows of item_count right.")
+		outside+"Set the state of these rows of item to what it is: the trigger follow_item sets their rows of item_count right.")
 	billedLate = kind(3, "territory", "BreaksOfTerritories, over all territories; only holdfast reconcile",
 		"A territory is billed later than what was paid for it ends, or than its grace does: until then it is run for nothing.",
 		outside+"set bill_at of its row in territory to paid_until or, in its grace, to grace_until.")
@@ -194,7 +194,7 @@ var (
 		"`holdfast actions requeue {action}`. If there are many: was river_job emptied, or restored without the rest?")
 	undelivered = kind(7, "undelivered", "LostDeliveries, over all messages to webhooks; only holdfast reconcile",
 		"A message to a webhook has not ended, and has no job: nobody delivers it, and its action and all later ones are never archived.",
-		"UPDATE webhook_message SET queued_at = NULL, of these messages: a process with the role worker makes their jobs anew. If there are many: was river_job emptied, or restored without the rest?")
+		"Set queued_at of these rows of webhook_message to NULL: a process with the role worker makes their jobs anew. If there are many: was river_job emptied, or restored without the rest?")
 	overdue = kind(7, "overdue", "BreaksOfDeadlines", "An open action is past its deadline, and the sweeps have not moved it.",
 		"Does a process with the role worker run? "+byHand+"If its node is away, bring it back; if it is not, the workers' log says why. Then `holdfast actions requeue {action}`.")
 	tooHigh = kind(7, "height", "BreaksOfDeadlines, with the height of the node",
