@@ -17,16 +17,16 @@ import (
 // harmless.
 func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
 	ctx = About(ctx, id)
+	doubt, err := latestDoubt(ctx, db.New(e.Pool)) // before anything that this database may have forgotten
+	if err != nil {
+		return nil, forCaller(err)
+	}
 	pa, err := e.Get(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
 	moved := false
 	if step, ok := FindStep(pa.Flow, pa.State, CancelRequested); ok {
-		doubt, err := latestDoubt(ctx, db.New(e.Pool))
-		if err != nil {
-			return nil, forCaller(err)
-		}
 		if sent, err := e.sentOn(ctx, pa, step); err != nil {
 			return nil, Errorf(CodeTryAgain, "We cannot find out right now whether this may be cancelled. Nothing was changed. Try again later.").Because(err)
 		} else if sent {
