@@ -194,7 +194,7 @@ func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error, found 
 	// What was found may be of what a restored database has forgotten since: the node is asked once more, as in advance.
 	if again, err := e.observe(ctx, pa, found.driven); err != nil {
 		return Owing, fmt.Errorf("action %d, which is to be refused (%w): %w", pa.ID, cause, err)
-	} else if again.fact != found.fact {
+	} else if again.taken || again.fact != found.fact {
 		return Owing, nil
 	}
 	if sent, err := e.sentOn(ctx, pa, step); err != nil {

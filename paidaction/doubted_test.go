@@ -135,6 +135,45 @@ func TestWhoStoodStillWhileADatabaseWasRestoredCancelsNothingThatWasTaken(t *tes
 	w.WantConserved()
 }
 
+// Whoever has seen that an action is paid stands still before performing it, which they cannot. Meanwhile it is performed,
+// and its payment taken, and a database that has forgotten that is restored and accepted.
+func TestWhoStoodStillWhileADatabaseWasRestoredRefusesNothingThatWasTaken(t *testing.T) {
+	t.Parallel()
+	fails := true
+	w := enginetest.New(t, paidaction.Settings{}, paidaction.Define(broken{price: new(paidaction.Msat(10 * sat)), perform: func(*paidaction.Tx) error {
+		if fails {
+			return paidaction.Errorf(paidaction.CodeDuplicate, "Not twice.")
+		}
+		return nil
+	}}))
+	pa := w.Pay(w.User("payer", 0, 0), "BROKEN", struct{}{}, paidaction.Pessimistic)
+	pay(w, pa, simnode.Payment{})
+	restore := pgtest.Backup(t, w.Pool)
+	e := elsewhere(w, func(*pgxpool.Config) {}, nil)
+	w.Node.After(simnode.MethodLookup, func(paidaction.Hash) {
+		fails = false
+		if _, err := w.Engine.Drive(w.Ctx, pa.ID); err != nil {
+			t.Fatal(err)
+		}
+		w.WantState(pa.ID, paidaction.Paid)
+		restore()
+		accept(w)
+		e.Pool.Reset() // its connections are those to the database that is gone
+		fails = true
+	})
+	if progress, err := e.Advance(w.Ctx, pa.ID); progress != paidaction.Owing || err != nil {
+		t.Errorf("progress %d, error %v", progress, err)
+	}
+	w.WantState(pa.ID, paidaction.PendingHeld)
+	fails = false
+	if _, err := w.Engine.Sweep(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.WantState(pa.ID, paidaction.Paid)
+	w.WantBalance(ledger.RewardSats, 10*sat)
+	w.WantConserved()
+}
+
 // A payment that is HELD may have been taken, too: by the settle that the database has forgotten was permitted. At its
 // safety height it waits until that is no longer in doubt.
 func TestWhatIsHeldIsNotGivenBackWhileTheDatabaseIsInDoubt(t *testing.T) {
