@@ -55,15 +55,15 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// A seed repeats itself exactly, on a new database and on one where others were tried. In seed 28 processes are stopped
-// and the database is restored; in seed 50 many stand still at the clock.
+// A seed repeats itself exactly, on a new database and on one where others were tried. In seed 58 processes are stopped
+// and the database is restored; in seed 62 many stand still at the clock.
 func TestASeedRepeatsItself(t *testing.T) {
 	t.Parallel()
 	lab := openLab(t)
 	var used *database
-	for _, seed := range []uint64{11, 28, 50} {
+	for _, seed := range []uint64{11, 58, 62} {
 		first := story(t, lab, &used, seed)
-		if stops := strings.Count(first, string(atClock)); seed == 50 && stops < 5 {
+		if stops := strings.Count(first, string(atClock)); seed == 62 && stops < 5 {
 			t.Errorf("in seed %d fibers stop at the clock %d times", seed, stops)
 		}
 		if second := story(t, lab, &used, seed); second != first {
