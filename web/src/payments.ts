@@ -188,8 +188,10 @@ export class Payment {
       (data: { action: Action }) => this.take(data.action),
       (why) => {
         this.watched = ''
-        // The service could not tell, as while its database is away: it is asked again.
-        if (why?.unclear) later = setTimeout(() => this.watch(id), 3000)
+        // The service could not tell, as while its database is away, or it has told of the end before the answer to
+        // something came that was looked up earlier: it is asked again.
+        const late = !why && this.action?.id === id && !over(this.action)
+        if (why?.unclear || late) later = setTimeout(() => this.watch(id), 3000)
         else this.told = true
         tell()
       },
