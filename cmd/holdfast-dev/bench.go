@@ -47,6 +47,7 @@ func (c *benchCommand) Run(ctx context.Context) error {
 		return err
 	}
 	var line bench.Line
+	var failed error // of parts that others can be measured without
 	for _, part := range []struct {
 		name    string
 		measure func() (figures, error)
@@ -68,6 +69,11 @@ func (c *benchCommand) Run(ctx context.Context) error {
 			continue
 		}
 		measured, err := part.measure()
+		if errors.Is(err, bench.ErrNoisy) { // nothing of this part is reported; the machine may be quiet for the next one
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", part.name, err))
+			fmt.Printf("\n%s is not reported: %v\n", part.name, err)
+			continue
+		}
 		if err == nil {
 			err = c.tell(measured)
 		}
@@ -75,22 +81,21 @@ func (c *benchCommand) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	var failed error
 	if c.Only == "" || c.Only == "growth" {
 		growth, err := bench.Grow(ctx, options, c.Sizes)
 		if err != nil && !errors.Is(err, bench.ErrGrows) {
 			return err
 		}
-		line.Growth, failed = growth, err
+		line.Growth, failed = growth, errors.Join(failed, err)
 		recovery, err := c.recovery(ctx, options)
 		if recovery == nil {
-			return err
+			return errors.Join(failed, err)
 		}
 		line.Recovery, failed = recovery, errors.Join(failed, err)
 	}
 	if c.Only == "" || c.Only == "lock" {
 		if line.Lock, err = c.lock(ctx, bin); err != nil {
-			return err
+			return errors.Join(failed, err)
 		}
 	}
 	return errors.Join(failed, json.NewEncoder(os.Stdout).Encode(line))
