@@ -347,6 +347,41 @@ func TestConcurrentChangesDoNotMix(t *testing.T) {
 	}
 }
 
+// Of two changes at once, one of the title and one of the text, neither writes back what the other replaces.
+func TestChangesOfTwoFieldsAtOnceBothStay(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author := w.User("author", sat, 0)
+	post := w.Post(author, "t0")
+	barrier, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer barrier.Rollback(w.Ctx)
+	if _, err := barrier.Exec(w.Ctx, `SELECT FROM item WHERE id = $1 FOR NO KEY UPDATE`, post); err != nil {
+		t.Fatal(err)
+	}
+	errs := make(chan error)
+	for _, change := range []community.ItemUpdateArgs{{Item: post, Title: new("t1")}, {Item: post, Body: new("b1")}} {
+		go func() {
+			_, err := w.Try(author, community.KindItemUpdate, change, "", "")
+			errs <- err
+		}()
+	}
+	w.AwaitBlocked(2)
+	if err := barrier.Commit(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if title, text := *item(w, post).Title, body(w, post); title != "t1" || text != "b1" {
+		t.Errorf("title %q with body %q", title, text)
+	}
+}
+
 // A change that was noted and is paid later is taken over whole: what a change in between said is gone, not mixed in.
 func TestLaterPaymentStandsWhole(t *testing.T) {
 	t.Parallel()

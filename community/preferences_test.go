@@ -239,3 +239,16 @@ func TestDescriptionsAreHiddenFromThePayersWallet(t *testing.T) {
 		}
 	}
 }
+
+// What somebody wants dropped is theirs: whoever comes after them keeps their invoices.
+func TestNobodyElsesInvoicesAreDropped(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	first, second := w.User("first", 0, 0), w.User("second", 0, 0)
+	dropAfter(w, first, new(1))
+	wanted, kept := donate(w, first), donate(w, second)
+	w.Clock.Advance(48 * time.Hour)
+	dropAll(w)
+	wantBolt11(w, wanted, false)
+	wantBolt11(w, kept, true)
+}

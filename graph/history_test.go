@@ -92,6 +92,16 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%d at a time:\n%s\nwant\n%s", first, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
+	fans := []string{
+		"out 100000 ZAP by P2P: PAID",
+		"out 10000 ZAP by FEE_CREDIT: PAID",
+		"in 100000 CREDITS direct false: deposit, <nil> of <nil>",
+	}
+	for _, first := range []int{1, 100} { // whoever came after others has nothing of theirs
+		if got := a.history(fan, first); strings.Join(got, "\n") != strings.Join(fans, "\n") {
+			t.Errorf("%d at a time:\n%s\nwant\n%s", first, strings.Join(got, "\n"), strings.Join(fans, "\n"))
+		}
+	}
 	if r := a.Want(author, historyPage, vars{"first": 100}); strings.Contains(r.Raw, "fan") {
 		t.Errorf("it names who paid: %s", r.Raw)
 	}
@@ -198,7 +208,8 @@ func TestProfile(t *testing.T) {
 		return ""
 	}
 	comment := item(author, `mutation($p: ID!) { createComment(parent: $p, body: "paid") { result { item { id } } } }`)
-	item(other, `mutation($p: ID!) { createComment(parent: $p, body: "of another") { result { item { id } } } }`)
+	others := item(other, `mutation($p: ID!) { createComment(parent: $p, body: "of another") { result { item { id } } } }`)
+	waits := item(other, `mutation { createPost(title: "waits", paymentMethod: OPTIMISTIC) { result { item { id } } } }`)
 	pending := item(author, `mutation { createPost(title: "pending", paymentMethod: OPTIMISTIC) { result { item { id } } } }`)
 	bio := item(author, `mutation { createBio(bio: "I write.") { result { item { id } } } }`)
 	const profile = `query($n: String!, $first: Int!, $after: ID) { user(name: $n) { id name bio { id body } postCount commentCount items(first: $first, after: $after) { nodes { id } next } } }`
@@ -221,6 +232,25 @@ func TestProfile(t *testing.T) {
 			}
 			if strings.Join(got, " ") != strings.Join(c.want, " ") {
 				t.Errorf("user %d, %d at a time: %v, want %v", c.as.ID, size, got, c.want)
+			}
+		}
+	}
+	for _, c := range []struct { // whoever came later has nothing of those before
+		as   person
+		want []string
+	}{{other, []string{waits, others}}, {nobody, []string{others}}, {author, []string{others}}} {
+		for _, size := range []int{1, 2, 100} {
+			var got []string
+			v := vars{"n": "other", "first": size}
+			for more := true; more; more = v["after"] != nil {
+				r := a.Want(c.as, profile, v)
+				for _, n := range r.at("user", "items", "nodes").([]any) {
+					got = append(got, n.(map[string]any)["id"].(string))
+				}
+				v["after"] = r.at("user", "items", "next")
+			}
+			if strings.Join(got, " ") != strings.Join(c.want, " ") {
+				t.Errorf("of the other, user %d, %d at a time: %v, want %v", c.as.ID, size, got, c.want)
 			}
 		}
 	}

@@ -194,3 +194,33 @@ func TestWhoReceivedAPartIsToldWhateverIsForwardedByThen(t *testing.T) {
 		}
 	}
 }
+
+// A receipt is told to the webhooks of whoever got it that are for all events, or for this one.
+func TestReceiptsAreToldToWhoeverAskedForThem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	payer, author := w.User("payer", 0, 1_000_000), w.User("author", 1_000_000, 0)
+	post := w.Post(author, "a post")
+	all, other, only := newServer(t), newServer(t), newServer(t)
+	w.Tell(&author, all.URL)
+	w.Tell(&author, other.URL, "action.paid")
+	w.Tell(&author, only.URL, "payment.received")
+	w.Pay(payer, community.KindZap, community.ZapArgs{Item: post, Sats: 10}, paidaction.RewardSats)
+	w.Drain()
+	w.Deliver()
+	for _, c := range []struct {
+		name string
+		s    *server
+		want int
+	}{{"all events", all, 1}, {"another event", other, 0}, {"receipts", only, 1}} {
+		told := 0
+		for _, call := range c.s.Got() {
+			if call.Body.Type == "payment.received" {
+				told++
+			}
+		}
+		if told != c.want {
+			t.Errorf("the webhook for %s was told of %d receipts, want %d", c.name, told, c.want)
+		}
+	}
+}

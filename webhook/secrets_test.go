@@ -86,6 +86,45 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// Of two rotations at once, such as one and its repetition after a lost answer, each leaves the other's secret in force.
+func TestTwoRotationsAtOnceLoseNoSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, s := w.User("alice", 0, 0), newServer(t)
+	id, first := w.Tell(&alice, s.URL)
+	barrier, err := w.Pool.Begin(w.Ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer barrier.Rollback(w.Ctx)
+	if _, err := barrier.Exec(w.Ctx, `SELECT FROM webhook WHERE id = $1 FOR UPDATE`, id); err != nil {
+		t.Fatal(err)
+	}
+	rotated := make(chan string)
+	for range 2 {
+		go func() {
+			_, secret, err := w.Rotate(w.Ctx, &alice, id)
+			if err != nil {
+				t.Error(err)
+			}
+			rotated <- secret
+		}()
+	}
+	w.AwaitBlocked(2)
+	if err := barrier.Commit(w.Ctx); err != nil {
+		t.Fatal(err)
+	}
+	secrets := []string{first, <-rotated, <-rotated}
+	w.test(&alice, id)
+	w.Deliver()
+	c := s.Got()[0]
+	for i, secret := range secrets {
+		if err := verify(secret, c, w.Clock.Now()); err != nil {
+			t.Errorf("secret %d signs no more: %v", i, err)
+		}
+	}
+}
+
 // Neither tables nor logs hold a secret, and a secret that is moved to another row signs nothing.
 func TestSecretsAreNeverSeen(t *testing.T) {
 	t.Parallel()

@@ -151,3 +151,26 @@ func TestWhatIsSentOnceMoreHasAllItsAttempts(t *testing.T) {
 		t.Errorf("tried %d times, and once more %d times", first, again)
 	}
 }
+
+// What was told to one webhook is not read with what was told to another, whoever's it is, and whichever was there first.
+func TestALogIsOfOneWebhook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, bob, s := w.User("alice", 0, 0), w.User("bob", 0, 0), newServer(t)
+	operators, _ := w.Tell(nil, s.URL)
+	first, _ := w.Tell(&alice, s.URL)
+	w.test(nil, operators)
+	w.test(&alice, first)
+	w.test(&alice, first)
+	second, _ := w.Tell(&bob, s.URL)
+	m := w.test(&bob, second)
+	if told := w.log(second); len(told) != 1 || told[0].ID != m {
+		t.Errorf("bob's webhook was told %+v", told)
+	}
+	if before, err := w.Messages(w.Ctx, second, m, 10); err != nil || len(before) != 0 {
+		t.Errorf("before its only message it was told %+v, %v", before, err)
+	}
+	if n, of := len(w.log(first)), len(w.log(operators)); n != 2 || of != 1 {
+		t.Errorf("alice's was told %d times, the operator's %d times", n, of)
+	}
+}
