@@ -257,6 +257,17 @@ func composed(t *testing.T) (project *types.Project, file string) {
 	return project, file
 }
 
+// No service's log fills the disk that the database is on.
+func TestLogsOfContainersAreBounded(t *testing.T) {
+	t.Parallel()
+	project, _ := composed(t)
+	for name, s := range project.Services {
+		if s.Logging == nil || s.Logging.Options["max-size"] == "" || s.Logging.Options["max-file"] == "" {
+			t.Errorf("the log of %s has no bound", name)
+		}
+	}
+}
+
 // What the documents tell to give to Docker works from the repository's directory: it names the file, services that are
 // in it, and commands of this program. A container for one command starts nothing else: the service's would migrate.
 func TestDockerInTheDocuments(t *testing.T) {
