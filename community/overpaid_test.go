@@ -149,3 +149,28 @@ func (d *drive) heldAndWrittenOff() {
 	d.paid[ledger.Lightning] += int64(d.cost)
 	d.wantPaid(pa.ID)
 }
+
+// Once a plain invoice is settled its payer knows the preimage, and can add parts by keysend. From a channel that was closed
+// by force such a part may never arrive, though the node counts it. It is nobody's, also if it was there when we looked.
+func TestWhatIsAddedByKeysendIsNobodys(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	payer := w.User("payer", 0, 0)
+	pa := w.Pay(payer, community.KindItemCreate, community.ItemCreateArgs{Title: "a post"}, paidaction.Optimistic)
+	if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	var preimage []byte
+	if err := w.Pool.QueryRow(w.Ctx, `SELECT preimage FROM invoice WHERE action_id = $1`, pa.ID).Scan(&preimage); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Node.Keysend(paidaction.Preimage(preimage), 1_000_000, w.Node.Height()+200); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(pa.ID)
+	if paid := w.WantState(pa.ID, paidaction.Paid); paid.Invoice.Received != pa.Cost {
+		t.Errorf("%v msat count as received", paid.Invoice.Received)
+	}
+	w.WantBalance(ledger.UserCredits(payer), 0)
+	w.WantConserved()
+}

@@ -215,7 +215,7 @@ func (e *Engine) takeIncoming(ctx context.Context, pa *PaidAction) (finding, err
 	if err != nil {
 		return finding{}, err
 	}
-	found := finding{received: inv.Received}
+	found := finding{received: inv.paid(pa.Cost)}
 	switch inv.State {
 	case InvoiceSettled:
 		found.fact = IncomingSettled

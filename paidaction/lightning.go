@@ -81,6 +81,12 @@ type NodeInvoice struct {
 	ExpiryHeight uint32 // lowest expiry height of the HTLCs held now (cancelled parts ignored); 0 if there are none
 }
 
+// paid is what counts as paid for something that costs this much: not what came by keysend besides. Nobody asked for that,
+// and from a channel that was closed by force it may never arrive, though the node counts it.
+func (v NodeInvoice) paid(cost Msat) Msat {
+	return max(v.Received-v.Keysend, min(v.Received, cost))
+}
+
 // IsFor checks that the invoice is the one that was asked for and can still be handed to a payer: ErrInvoiceDiffers if
 // its amount or kind is different, ErrInvoiceCanceled if nobody can pay it any more. A plain invoice in place of a hold
 // invoice would break the promise of spec 01 §1.5. One with another memo or CLTV may be of another program at the same

@@ -101,7 +101,7 @@ func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeI
 			// there is nothing to give back.
 			return finding{fact: InvoiceIsHeld, received: inv.Received, taken: true}, nil
 		}
-		return finding{fact: InvoiceIsPaid, received: inv.Received}, nil
+		return finding{fact: InvoiceIsPaid, received: inv.paid(pa.Cost)}, nil
 	case InvoiceCanceled:
 		return e.judgeCanceled(ctx, pa)
 	case InvoiceAccepted:

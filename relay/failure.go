@@ -34,6 +34,8 @@ var heldTooLong = paidaction.Errorf(paidaction.CodeExpired, "The payment was hel
 var tells = map[string]*paidaction.Error{
 	string(wrap.NotHeld):     heldTooLong,
 	string(wrap.BlocksShort): heldTooLong,
+	string(wrap.ByKeysend): paidaction.Errorf(paidaction.CodePaymentFailed,
+		"The invoice was not paid in the usual way. You get the money back. Pay it with a wallet that pays invoices."),
 	string(wrap.Expired): paidaction.Errorf(paidaction.CodePaymentFailed,
 		"The receiver's invoice expired before it could be paid."),
 	string(paidaction.ReasonIncorrectDetails): paidaction.Errorf(paidaction.CodePaymentFailed,

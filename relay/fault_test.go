@@ -455,15 +455,14 @@ func TestTheEarliestHeldPartBoundsTheForward(t *testing.T) {
 	b.wantSound()
 }
 
-// A receiver who pays themselves need not be shown the invoice: they pay it while the node's answer is still on its way, and are paid with it. That it comes too late
-// to be handed out gives nothing back.
+// The invoice is paid while the node's answer is still on its way. That it comes too late to be handed out gives nothing back.
 func TestAnInvoiceThatIsPaidBeforeItIsHandedOut(t *testing.T) {
 	b := setup(t)
 	b.wallet.Ask.Act = simnode.Holds
 	b.Run(b.Relay)
 	var id int64
 	b.Node.After(simnode.MethodOpen, func(h paidaction.Hash) {
-		if err := b.Node.Keysend(b.wallet.Receiver.Preimage(h), 100_000, b.Node.Height()+300); err != nil {
+		if err := b.Node.PayHash(h, simnode.Payment{}); err != nil {
 			t.Error(err)
 		}
 		id = b.Count(`SELECT action_id FROM invoice WHERE payment_hash = $1`, h[:])
@@ -485,35 +484,34 @@ func TestAnInvoiceThatIsPaidBeforeItIsHandedOut(t *testing.T) {
 	b.wantSound()
 }
 
-// A receiver who pays themselves knows the preimage. With it they add a part that expires soon to a payment that is held for long, by keysend, once the relay has
-// looked: LND gives all of it back for that one. Their own invoice is over by then, and is not paid by a way for which it would not be.
-func TestAPartThatIsAddedLaterOutlastsTheReceiver(t *testing.T) {
+// A payer who locks money for longer than asked gives the receiver's route no more room.
+func TestAPayerWhoLocksForLongerGivesNoMoreRoom(t *testing.T) {
 	for name, longer := range map[string]bool{"by the way that was probed": false, "by a way that became longer": true} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
 			b.wallet.Ask.Act = simnode.Holds
 			pa := b.zap()
 			h, delta := pa.Invoice.Hash, b.outer(pa).Request.CLTVDelta
-			preimage := b.wallet.Receiver.Preimage(h)
 			if longer {
 				b.Node.SetRoute(simnode.Route{Fee: 1_000, Blocks: 1_000})
 			}
-			if err := b.Node.Keysend(preimage, 100_000, b.Node.Height()+2_000); err != nil {
+			if err := b.Node.PayHash(h, simnode.Payment{ExpiryHeights: []uint32{b.Node.Height() + 2_000}}); err != nil {
 				t.Fatal(err)
 			}
 			b.Advance(pa.ID)
 			b.Run(b.Relay)
 			if !longer {
 				b.awaitHeld(pa)
-				soon := b.Node.Height() + delta
-				if err := b.Node.Keysend(preimage, 2_000_000_000, soon); err != nil {
+				if sent, _ := b.Node.Sent(h); sent.Request.CLTVLimit > delta-77 {
+					t.Errorf("the receiver may lock the money for %d blocks, and the payer was asked for %d", sent.Request.CLTVLimit, delta)
+				}
+				if err := b.wallet.Receiver.Settle(h); err != nil {
 					t.Fatal(err)
 				}
-				sent, _ := b.Node.Sent(h)
-				if over := b.Node.Height() + sent.Request.CLTVLimit; over > soon-77 {
-					t.Errorf("the receiver may lock the money until %d, and LND gives the payer's back before %d", over, soon)
-				}
-				b.Node.Mine(sent.Parts[0].ExpiryHeight - b.Node.Height())
+				b.Await(pa.ID, paidaction.Paid)
+				b.AwaitStage(pa.ID, "completed")
+				b.wantSound()
+				return
 			}
 			b.Await(pa.ID, paidaction.Failed)
 			b.wantOuter(pa, paidaction.InvoiceCanceled)
@@ -522,6 +520,30 @@ func TestAPartThatIsAddedLaterOutlastsTheReceiver(t *testing.T) {
 			b.wantSound()
 		})
 	}
+}
+
+// A receiver who pays themselves knows the preimage, and pays by keysend. To that they could add parts: LND gives all of it
+// back for one that expires soon, and counts one that went back on chain. So nothing is paid on for it.
+func TestWhatIsPaidByKeysendIsNotPaidOn(t *testing.T) {
+	b := setup(t)
+	pa := b.zap()
+	h := pa.Invoice.Hash
+	if err := b.Node.Keysend(b.wallet.Receiver.Preimage(h), 100_000, b.Node.Height()+2_000); err != nil {
+		t.Fatal(err)
+	}
+	b.Advance(pa.ID)
+	b.Run(b.Relay)
+	b.Await(pa.ID, paidaction.Failed)
+	if _, sent := b.Node.Sent(h); sent {
+		t.Error("the receiver's invoice was paid")
+	}
+	if why := b.Look(pa.ID).Failure; why == nil || why.Code != paidaction.CodePaymentFailed {
+		t.Errorf("the payer is told %v", why)
+	}
+	b.wantOuter(pa, paidaction.InvoiceCanceled)
+	b.wantReceived(pa, 0)
+	b.WantBalance(ledger.LossSats, 0)
+	b.wantSound()
 }
 
 // Spec 05.16h: the settling's job is lost, and with it the process. The sweep settles.

@@ -80,11 +80,9 @@ func (s Settings) OuterCLTV(r paidaction.Route, height uint32) uint32 {
 // money is. For the payer's money we count the blocks that the parts of the outer have left, but no more than they were
 // required to have.
 //
-// What the parts show is no safe limit. A payer may lock a part for longer. And anybody who knows the preimage, as the
-// receiver does, can add parts to a held outer, each with only as many blocks as the outer asks for (keysend: LND's
-// updateLegacy then asks for no payment address). LND gives the whole outer back for the first part that runs short;
-// and after a part has gone back on chain, it calls the outer settled all the same. paddingCLTV is included because
-// senders add it to what they are asked for.
+// What the parts show is no limit: a payer may lock a part for longer, and the receiver's route would have all of that. To
+// what is held by keysend, parts with fewer blocks could be added (rule KEYSEND). paddingCLTV is included because senders
+// add it to what they are asked for.
 func (s Settings) innerCLTV(f Facts) uint32 {
 	return above(min(above(f.Held.ExpiryHeight, f.Chain.Height), f.OuterCLTV+paddingCLTV), s.cltvMargin())
 }

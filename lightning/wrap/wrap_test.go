@@ -81,6 +81,7 @@ var broken = map[Code][]func(*Facts){
 	},
 	"ANOTHER_HASH":     {func(f *Facts) { f.Held.Hash[0]++ }},
 	"UNDERPAID":        {func(f *Facts) { f.Held.Received-- }},
+	"KEYSEND":          {func(f *Facts) { f.Held.Keysend = 1 }, func(f *Facts) { f.Held.Keysend = f.Held.Received }},
 	"BUDGET_TOO_LARGE": {func(f *Facts) { f.Budget = 100*sat + 1 }, func(f *Facts) { f.Budget = -1 }},
 	"BLOCKS_SHORT": {
 		func(f *Facts) { f.Held.ExpiryHeight = f.Chain.Height + 80 + 80 + 3 },
