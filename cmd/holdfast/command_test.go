@@ -26,7 +26,8 @@ import (
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string]int{"--help": exitOK, "serve --help": exitOK, "": exitUsage, "dance": exitUsage, "serve --loud": exitUsage} {
+	for args, want := range map[string]int{"--help": exitOK, "serve --help": exitOK, "": exitUsage, "dance": exitUsage, "serve --loud": exitUsage,
+		"migrate force 0046": exitUsage, "serve --max-pending 0100": exitUsage, "actions give-up 0x10 --yes": exitUsage} {
 		if code, out, said := command(t, nil, strings.Fields(args)...); code != want || out+said == "" {
 			t.Errorf("holdfast %s: exit code %d, want %d\n%s%s", args, code, want, out, said)
 		}

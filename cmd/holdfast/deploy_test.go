@@ -401,7 +401,7 @@ func TestUnits(t *testing.T) {
 			if i > 0 && i == len(steps)-1 { // or signals would go to the shell
 				step = strings.TrimPrefix(step, "exec ")
 			}
-			args, ok := strings.CutPrefix(step, "/usr/local/bin/holdfast ")
+			args, ok := strings.CutPrefix(strings.TrimSuffix(step, " >/dev/null"), "/usr/local/bin/holdfast ")
 			if !ok {
 				t.Errorf("%s starts %s", name, step)
 			}
@@ -414,7 +414,7 @@ func TestUnits(t *testing.T) {
 	if stop := service["Service TimeoutStopSec"]; len(stop) != 1 || durationOf(t, stop[0]+"s") < 2*shutdownTimeout {
 		t.Errorf("it is killed after %v seconds, and takes up to %s", stop, shutdownTimeout)
 	}
-	if kind, start := service["Service Type"], service["Service ExecStart"]; !slices.Equal(kind, []string{"exec"}) || !strings.Contains(start[0], "migrate up && exec ") {
+	if kind, start := service["Service Type"], service["Service ExecStart"]; !slices.Equal(kind, []string{"exec"}) || !strings.Contains(start[0], "config print >/dev/null && /usr/local/bin/holdfast migrate up && exec ") {
 		t.Errorf("a migration that takes longer than a minute and a half is killed, or serve gets no signal: %v, %v", kind, start)
 	}
 	if prevented := service["Service RestartPreventExitStatus"]; !slices.Equal(prevented, []string{strconv.Itoa(exitUsage)}) {

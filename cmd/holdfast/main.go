@@ -88,10 +88,10 @@ func main() {
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer, change ...func(*environment)) int {
 	var c cli
 	exited := -1
-	parser, err := kong.New(&c, kong.Name("holdfast"),
+	parser, err := kong.New(&c, append(decimal(), kong.Name("holdfast"),
 		kong.Description("Paid actions over Lightning. Every setting is a flag, a variable in the environment (--database-url is HOLDFAST_DATABASE_URL) or a key of a file (\"database-url\"). Options of a single command are flags."),
 		kong.Writers(stdout, stderr), kong.Resolvers(config.Resolver(env)), kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help),
-		kong.Exit(func(code int) { exited = max(exited, code) }))
+		kong.Exit(func(code int) { exited = max(exited, code) }))...)
 	if err != nil {
 		fmt.Fprintln(stderr, "holdfast:", err)
 		return exitFailed

@@ -53,6 +53,9 @@ func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
 // atKnownNodes runs do with the nodes of the settings, apart from the running service, if each of them is the one known
 // under its name, or was replaced.
 func atKnownNodes(ctx context.Context, e *environment, replaced []string, do func(*service, *db.Queries) error) error {
+	if err := checked(e); err != nil { // or the database would keep the print of a secret that is none
+		return err
+	}
 	e.config.Roles = nil
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, q *db.Queries) error {
 		s, err := newService(ctx, e, pool)

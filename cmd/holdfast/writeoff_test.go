@@ -8,6 +8,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
 	"github.com/a-seed-a7aed72f/holdfast/operator"
@@ -151,5 +152,21 @@ func TestANodeThatDoesNotSayWhoItIsProvesNothing(t *testing.T) {
 			t.Errorf("exit code %d\n%s%s", code, out, said)
 		}
 		w.WantState(pa.ID, paidaction.Held)
+	}
+}
+
+// Settings that are refused leave nothing behind: least of all the print of a secret that is none, to which the database
+// would then be bound.
+func TestWritingOffWithoutASecretChangesNothing(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	_, nodes := newNode(t)
+	code, _, said := command(t, append(settings(pool, nodes), "HOLDFAST_DEVELOPMENT=0"), "actions", "write-off", "1", "--reason", "the disk is gone", "--yes")
+	if code != exitUsage || !strings.Contains(said, "HOLDFAST_SECRET") {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
+	var kept int
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM secret_print`).Scan(&kept); err != nil || kept != 0 {
+		t.Errorf("%d prints of a secret are kept, %v", kept, err)
 	}
 }

@@ -50,12 +50,15 @@ func (l Lock) check(leases bool, refuse func(when bool, format string, args ...a
 	refuse(l.Strategy != "redis" && l.RedisURL != "",
 		"A Redis is given, but locks are kept elsewhere: set HOLDFAST_LOCK_STRATEGY to redis, or unset HOLDFAST_LOCK_REDIS_URL.")
 	refuse(l.MaxHold < time.Second, "Nobody could hold a lock until the node answers: set HOLDFAST_LOCK_MAX_HOLD to 1s or more.")
-	refuse(l.TTL < 50*time.Millisecond, "A lock would end before it could be renewed: set HOLDFAST_LOCK_TTL to 50ms or more.")
+	refuse(l.TTL < 50*time.Millisecond || l.TTL > 10*time.Minute,
+		"A lock would end before it could be renewed, or stay for long with a process that died: set HOLDFAST_LOCK_TTL from 50ms to 10m.")
 	refuse(l.MaxWait <= 0, "Nobody could wait for a turn: set HOLDFAST_LOCK_MAX_WAIT above 0.")
 	refuse(l.MaxQueue < 1, "Nobody could wait for a turn: set HOLDFAST_LOCK_MAX_QUEUE to 1 or more.")
 	refuse(l.MaxKeys < 1, "No lock could be kept: set HOLDFAST_LOCK_MAX_KEYS to 1 or more.")
 	refuse(l.Heartbeat < 10*time.Millisecond || l.Heartbeat > 5*time.Second, "Set HOLDFAST_LOCK_HEARTBEAT to between 10ms and 5s.")
 	refuse(l.Missed < 1, "Every process would count as dead: set HOLDFAST_LOCK_MISSED to 1 or more.")
+	refuse(l.Heartbeat > 0 && l.Missed > int(10*time.Minute/l.Heartbeat), // multiplied, it could overflow
+		"A process that died would count as alive for more than ten minutes: set HOLDFAST_LOCK_MISSED times HOLDFAST_LOCK_HEARTBEAT lower.")
 	refuse(l.PollInterval < time.Millisecond, "Set HOLDFAST_LOCK_POLL_INTERVAL to 1ms or more.")
 }
 

@@ -38,7 +38,9 @@ func (r Relay) Settings() relay.Settings {
 // check refuses settings that cannot work.
 func (r Relay) check(refuse func(when bool, format string, args ...any)) {
 	refuse(r.MaxAttempts < 1, "No payment could leave: set HOLDFAST_RELAY_MAX_ATTEMPTS to 1 or more.")
-	refuse(r.SendWindow < time.Second, "No node could be asked in time: set HOLDFAST_RELAY_SEND_WINDOW to 1s or more.")
+	// After a restart nothing that its node does not know is decided before its window is over, and that is in the row.
+	refuse(r.SendWindow < time.Second || r.SendWindow > time.Minute,
+		"No node could be asked in time, or what a stopped process had claimed would wait for long: set HOLDFAST_RELAY_SEND_WINDOW from 1s to 1m.")
 	refuse(r.SendTimeout < time.Second || r.SendTimeout%time.Second != 0 || r.SendTimeout > math.MaxInt32*time.Second,
 		"HOLDFAST_RELAY_SEND_TIMEOUT must be whole seconds, from 1s to %ds: LND counts no further.", math.MaxInt32)
 	refuse(r.AskTimeout <= 0, "No node could answer: set HOLDFAST_RELAY_ASK_TIMEOUT above zero.")
