@@ -623,7 +623,7 @@ func TestDialRefusesWhatCannotWork(t *testing.T) {
 
 func TestNodes(t *testing.T) {
 	t.Parallel()
-	first, _, firstNode := fixture(t)
+	first, firstServer, firstNode := fixture(t)
 	secondNode := simnode.New("bob", time.Now)
 	secondServer := lndtest.New(t, secondNode)
 	second := secondServer.Client()
@@ -649,6 +649,11 @@ func TestNodes(t *testing.T) {
 	if name, err := issuer(); err != nil || name != "alice" {
 		t.Fatal(name, err)
 	}
+	firstServer.SetKeysend(true) // as Check would find, too, perhaps later
+	if name, err := issuer(); err != nil || name != "bob" {
+		t.Fatal(name, err)
+	}
+	firstServer.SetKeysend(false)
 	firstNode.SetSynced(false)
 	if name, err := issuer(); err != nil || name != "bob" {
 		t.Fatal(name, err)

@@ -128,19 +128,8 @@ func (c *Client) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Those before do not know CheckDefaultPermsFromFullMethod: they find every macaroon sufficient, and none void, so
-	// that neither what it permits nor the node's clock (Time) could be read.
-	if !versionAtLeast(info.Version, 0, 20) {
-		return fmt.Errorf("%w: lightning node %s runs LND %s; upgrade it to 0.20 or later", ErrUnfit, c.cfg.Name, info.Version)
-	}
-	if c.cfg.Network != "" && info.Network != c.cfg.Network {
-		return fmt.Errorf("%w: lightning node %s is on %s, not on %s; correct its address or the network", ErrUnfit,
-			c.cfg.Name, info.Network, c.cfg.Network)
-	}
-	if info.Keysend {
-		// Whoever knows the preimage of an invoice that we are about to open could make the node create one with that
-		// hash first.
-		return fmt.Errorf("%w: lightning node %s takes payments by keysend; switch accept-keysend off", ErrUnfit, c.cfg.Name)
+	if err := c.suits(info); err != nil {
+		return err
 	}
 	var missing []string
 	for _, method := range Permissions(c.cfg.Sends) {
@@ -154,6 +143,25 @@ func (c *Client) Check(ctx context.Context) error {
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("%w: lightning node %s: %w: bake one with %s", ErrUnfit, c.cfg.Name, ErrNotPermitted, uris(missing))
+	}
+	return nil
+}
+
+// suits fails with ErrUnfit if what a node says of itself forbids to use it.
+func (c *Client) suits(info NodeInfo) error {
+	// Those before do not know CheckDefaultPermsFromFullMethod: they find every macaroon sufficient, and none void, so
+	// that neither what it permits nor the node's clock (Time) could be read.
+	if !versionAtLeast(info.Version, 0, 20) {
+		return fmt.Errorf("%w: lightning node %s runs LND %s; upgrade it to 0.20 or later", ErrUnfit, c.cfg.Name, info.Version)
+	}
+	if c.cfg.Network != "" && info.Network != c.cfg.Network {
+		return fmt.Errorf("%w: lightning node %s is on %s, not on %s; correct its address or the network", ErrUnfit,
+			c.cfg.Name, info.Network, c.cfg.Network)
+	}
+	if info.Keysend {
+		// Whoever knows the preimage of an invoice that we are about to open could make the node create one with that
+		// hash first.
+		return fmt.Errorf("%w: lightning node %s takes payments by keysend; switch accept-keysend off", ErrUnfit, c.cfg.Name)
 	}
 	return nil
 }

@@ -110,6 +110,9 @@ func (ns *Nodes) probe(ctx context.Context, n *pooled) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // the caller gave up: that says nothing about the node
 	}
+	if err == nil { // Check has perhaps not come so far yet: coins of a test network would pay for what is done
+		err = n.client.suits(info)
+	}
 	if err == nil && !info.Synced {
 		err = fmt.Errorf("lightning node %s is behind the chain, at height %d", n.client.Name(), info.Height)
 	}
