@@ -1,7 +1,9 @@
 package paidaction_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -146,7 +148,7 @@ func TestOwedSettleIsNotForgottenAtTheSafetyHeight(t *testing.T) {
 	}
 }
 
-// 500 actions of a node that is gone do not keep a sweep from every other one.
+// 500 actions of a node that is gone do not keep a sweep from every other one, nor fill the log.
 func TestStuckActionsDoNotStarveTheSweepOfOthers(t *testing.T) {
 	t.Parallel()
 	for name, sweep := range map[string]func(*paidaction.Engine, context.Context) (int, error){
@@ -167,10 +169,15 @@ func TestStuckActionsDoNotStarveTheSweepOfOthers(t *testing.T) {
 			}
 			pa := donate(w, 0, "")
 			w.Clock.Advance(time.Hour)
+			var said bytes.Buffer
+			w.Engine.Log = slog.New(slog.NewTextHandler(&said, nil))
 			if _, err := sweep(w.Engine, w.Ctx); err != nil {
 				t.Fatal(err)
 			}
 			w.WantState(pa.ID, paidaction.Failed)
+			if lines := strings.Count(said.String(), "\n"); lines == 0 || lines > 2 {
+				t.Errorf("the log has %d lines about it", lines)
+			}
 		})
 	}
 }
