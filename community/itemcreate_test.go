@@ -68,6 +68,9 @@ func TestPriceOfComments(t *testing.T) {
 	for i := range 3 {
 		comment(author, root, fmt.Sprint("own thread ", i), 2*sat) // free of escalation in one's own thread
 	}
+	w.Clock.Advance(10*time.Minute + time.Second) // what is older counts no more, neither on the same parent nor in a chain
+	comment(user, second, "d", 2*sat)
+	comment(user, root, "three", 2*sat)
 }
 
 // spec 05.19: posts at the same moment cannot evade the escalation.

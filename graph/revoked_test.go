@@ -290,6 +290,26 @@ func TestNoZapIsBegunThatCouldBeTriedAgainAfterItsKeyWasRevoked(t *testing.T) {
 	}
 }
 
+// A key that expires while its request waits for a wallet spends nothing: it is good until its end, not at it.
+func TestNothingIsBegunWithAKeyThatExpiredMeanwhile(t *testing.T) {
+	t.Parallel()
+	a := serve(t)
+	owner, thief := a.Person("owner", 0, 0), a.Person("thief", 10, 0)
+	post := a.PostBy(thief, "mine")
+	if _, err := a.Pool.Exec(a.Ctx, `UPDATE api_key SET expires_at = $1 WHERE key_hash = $2`, a.Clock.Now().Add(time.Minute), graph.HashKey(owner.Key)); err != nil {
+		t.Fatal(err)
+	}
+	begun := a.Count(`SELECT count(*) FROM paid_action`)
+	wallet := a.Wallets.Add(thief.ID)
+	wallet.Before = func() { a.Clock.Advance(time.Minute) }
+	if r := a.Do(owner, `mutation($i: ID!) { zap(item: $i, sats: 500) { id } }`, vars{"i": post}); r.code() != "UNAUTHENTICATED" {
+		t.Errorf("%s", r.Raw)
+	}
+	if n := a.Count(`SELECT count(*) FROM paid_action`); n != begun {
+		t.Errorf("%d zaps were begun", n-begun)
+	}
+}
+
 // Whoever revokes a key is told so only once nothing is being written with it any more.
 func TestAKeyIsRevokedOnceNothingIsWrittenWithIt(t *testing.T) {
 	t.Parallel()
