@@ -174,3 +174,34 @@ func TestWhatIsAddedByKeysendIsNobodys(t *testing.T) {
 	w.WantBalance(ledger.UserCredits(payer), 0)
 	w.WantConserved()
 }
+
+// The same, where a hold invoice was settled before the moment to which the database was restored.
+func TestWhatWasAddedByKeysendBeforeARestoreIsNobodys(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	payer := w.User("payer", 0, 0)
+	pa := w.Pay(payer, community.KindDonate, community.DonateArgs{Sats: 5}, paidaction.Pessimistic)
+	var key []byte
+	if err := w.Pool.QueryRow(w.Ctx, `SELECT preimage FROM invoice WHERE action_id = $1`, pa.ID).Scan(&key); err != nil {
+		t.Fatal(err)
+	}
+	preimage := paidaction.Preimage(key)
+	err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{})
+	if err == nil {
+		err = w.Node.SettleInvoice(w.Ctx, preimage)
+	}
+	if err == nil {
+		err = w.Node.Keysend(preimage, 1_000_000, w.Node.Height()+200)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		w.Advance(pa.ID)
+	}
+	if paid := w.WantState(pa.ID, paidaction.Paid); paid.Invoice.Received != pa.Cost {
+		t.Errorf("%v msat count as received", paid.Invoice.Received)
+	}
+	w.WantBalance(ledger.UserCredits(payer), 0)
+	w.WantConserved()
+}

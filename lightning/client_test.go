@@ -596,8 +596,16 @@ func TestCheck(t *testing.T) {
 	cfg := server.Config()
 	cfg.Network = "mainnet"
 	server.SetVersion("1.0.0")
-	if err := server.Dial(cfg).Check(t.Context()); !errors.Is(err, lightning.ErrUnfit) || !strings.Contains(err.Error(), "mainnet") {
+	elsewhere := server.Dial(cfg)
+	if err := elsewhere.Check(t.Context()); !errors.Is(err, lightning.ErrUnfit) || !strings.Contains(err.Error(), "mainnet") {
 		t.Fatal(err)
+	}
+	nodes, err := lightning.NewNodes(elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name, err := nodes.Issuer(t.Context()); !errors.Is(err, lightning.ErrUnfit) { // coins of another network would pay
+		t.Errorf("%q is asked for invoices, %v", name, err)
 	}
 }
 

@@ -75,8 +75,8 @@ func (ns *Nodes) Node(name string) (paidaction.Node, error) {
 	return c, nil
 }
 
-// Issuer implements paidaction.Nodes: it returns the first node that answers and is synced to the chain (spec 01 §1.6),
-// or LIGHTNING_UNAVAILABLE with each node's answer as the cause.
+// Issuer implements paidaction.Nodes: it returns the first node that answers, suits, and is synced to the chain (spec 01
+// §1.6), or LIGHTNING_UNAVAILABLE with each node's answer as the cause.
 func (ns *Nodes) Issuer(ctx context.Context) (string, error) {
 	var said []error
 	for _, n := range ns.nodes {

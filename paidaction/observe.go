@@ -99,7 +99,7 @@ func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeI
 			// Only we settle a hold invoice, and only after performing the action or paying on. So the database was
 			// restored to a moment before that, or a replica that lagged behind took over. Do again what was done then;
 			// there is nothing to give back.
-			return finding{fact: InvoiceIsHeld, received: inv.Received, taken: true}, nil
+			return finding{fact: InvoiceIsHeld, received: inv.paid(pa.Cost), taken: true}, nil
 		}
 		return finding{fact: InvoiceIsPaid, received: inv.paid(pa.Cost)}, nil
 	case InvoiceCanceled:

@@ -3,6 +3,7 @@ package paidaction
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -65,8 +66,8 @@ func (e *Engine) sweep(ctx context.Context, read func(q *db.Queries, after due) 
 	}
 }
 
-// advanceAll advances each action until it stops moving. One that fails holds up none of the others. However many fail, that
-// is one line of the log: while a node is away all of its actions do, in each process and every second.
+// advanceAll advances each action until it stops moving. One that fails holds up none of the others. However many of a
+// page fail, that is one line of the log: while a node is away all of its actions do, in each process and every second.
 func (e *Engine) advanceAll(ctx context.Context, actions []due) (int, error) {
 	var group errgroup.Group
 	group.SetLimit(e.Settings.SweepWorkers)
@@ -87,16 +88,12 @@ func (e *Engine) advanceAll(ctx context.Context, actions []due) (int, error) {
 		})
 	}
 	_ = group.Wait() // its functions never return an error
-	total, first, failures := 0, 0, 0
-	for i, n := range moved {
-		total += n
-		if failed[i] == nil {
-			continue
+	total, failures, first := 0, 0, 0
+	for i, err := range slices.Backward(failed) {
+		total += moved[i]
+		if err != nil {
+			failures, first = failures+1, i
 		}
-		if failures == 0 {
-			first = i
-		}
-		failures++
 	}
 	if failures > 0 {
 		e.Log.WarnContext(ctx, "the sweep could not advance some actions", "actions", failures, "first", actions[first].id, "error", failed[first])

@@ -32,6 +32,11 @@ func TestUsage(t *testing.T) {
 			t.Errorf("holdfast %s: exit code %d, want %d\n%s%s", args, code, want, out, said)
 		}
 	}
+	for value, want := range map[string]int{"0100": exitUsage, "100": exitOK} {
+		if code, _, said := command(t, []string{"HOLDFAST_DEVELOPMENT=1", "HOLDFAST_NETWORK=regtest", "HOLDFAST_MAX_PENDING=" + value}, "config", "print"); code != want {
+			t.Errorf("HOLDFAST_MAX_PENDING=%s: exit code %d, want %d\n%s", value, code, want, said)
+		}
+	}
 }
 
 // A command's own flags are not lost among the settings; the settings are all in the help of serve.

@@ -12,7 +12,10 @@ import (
 // "migrate force 0046", which is how the file is called, would force 38.
 func decimal() (options []kong.Option) {
 	usual := kong.NewRegistry().RegisterDefaults()
-	for _, t := range []reflect.Type{reflect.TypeFor[int](), reflect.TypeFor[int32](), reflect.TypeFor[int64](), reflect.TypeFor[uint16](), reflect.TypeFor[uint32]()} {
+	for _, t := range []reflect.Type{
+		reflect.TypeFor[int](), reflect.TypeFor[int8](), reflect.TypeFor[int16](), reflect.TypeFor[int32](), reflect.TypeFor[int64](),
+		reflect.TypeFor[uint](), reflect.TypeFor[uint8](), reflect.TypeFor[uint16](), reflect.TypeFor[uint32](), reflect.TypeFor[uint64](),
+	} {
 		read := usual.ForType(t)
 		options = append(options, kong.KindMapper(t.Kind(), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 			text, _ := ctx.Scan.Peek().Value.(string)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -24,10 +25,9 @@ func (b Bounds) Parameters() map[string]int64 {
 
 // check refuses bounds that would break what works.
 func (b Bounds) check(refuse func(when bool, format string, args ...any)) {
-	for _, bound := range []time.Duration{b.Stall, b.LockWait, b.Statement} {
-		refuse(bound%time.Millisecond != 0 || bound > math.MaxInt32*time.Millisecond,
-			"PostgreSQL counts whole milliseconds, to %d: set HOLDFAST_DATABASE_STALL, HOLDFAST_DATABASE_LOCK_WAIT and HOLDFAST_DATABASE_STATEMENT so.", math.MaxInt32)
-	}
+	refuse(slices.ContainsFunc([]time.Duration{b.Stall, b.LockWait, b.Statement}, func(bound time.Duration) bool {
+		return bound%time.Millisecond != 0 || bound > math.MaxInt32*time.Millisecond
+	}), "PostgreSQL counts whole milliseconds, to %d: set HOLDFAST_DATABASE_STALL, HOLDFAST_DATABASE_LOCK_WAIT and HOLDFAST_DATABASE_STATEMENT so.", math.MaxInt32)
 	refuse(b.Stall < 0 || (b.Stall > 0 && b.Stall < time.Second),
 		"A pause of the machine would end transactions: set HOLDFAST_DATABASE_STALL to 1s or more, or to 0.")
 	refuse(b.LockWait < 0 || (b.LockWait > 0 && b.LockWait <= b.Stall),
