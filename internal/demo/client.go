@@ -163,6 +163,15 @@ func (c client) await(ctx context.Context, a action, states ...string) (action, 
 	}
 }
 
+// cancel cancels an action and returns it once the node has confirmed that: until then it is CANCELING.
+func (c client) cancel(ctx context.Context, a action) (action, error) {
+	now, err := c.act(ctx, cancelAction, map[string]any{"id": a.ID})
+	if err != nil || now.State != "CANCELING" {
+		return now, err
+	}
+	return c.await(ctx, a, "FAILED")
+}
+
 // nonEmpty is null for an empty string.
 func nonEmpty(s string) *string {
 	if s == "" {

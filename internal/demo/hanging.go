@@ -46,7 +46,7 @@ func receiverHangs(ctx context.Context, d *Demo) (string, error) {
 	if left < hangsFor+wellBefore {
 		return "", fmt.Errorf("the payer had their money back %d blocks before the end", left-hangsFor)
 	}
-	next, err := d.late.act(ctx, cancelAction, map[string]any{"id": last.Successor})
+	next, err := d.late.cancel(ctx, action{ID: last.Successor})
 	if err == nil && next.State != "FAILED" {
 		err = errors.New("the next attempt is " + next.State)
 	}

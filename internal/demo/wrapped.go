@@ -119,7 +119,7 @@ func wrappedUnpaid(ctx context.Context, d *Demo) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	last, err := d.payer.act(ctx, cancelAction, map[string]any{"id": a.ID})
+	last, err := d.payer.cancel(ctx, a)
 	if err != nil || last.Failure == nil {
 		return last.State, err
 	}
