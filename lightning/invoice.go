@@ -86,6 +86,9 @@ func nodeInvoice(h paidaction.Hash, found *lnrpc.Invoice) (view paidaction.NodeI
 			}
 		case lnrpc.InvoiceHTLCState_SETTLED:
 			view.Received += paidaction.Msat(htlc.AmtMsat)
+			if htlc.AcceptHeight == 0 { // LND found it in a channel that was closed by force (contractcourt)
+				view.OnChain += paidaction.Msat(htlc.AmtMsat)
+			}
 		default:
 			continue
 		}

@@ -81,3 +81,24 @@ func TestWhatCameByKeysendIsSaidApart(t *testing.T) {
 		t.Errorf("received %d, of it %d by keysend: %v", got.Received, got.Keysend, err)
 	}
 }
+
+// What LND took without a look at the blocks left is said apart once it is settled: only the chain shows whether it
+// arrives.
+func TestWhatOnlyTheChainShowsIsSaidApart(t *testing.T) {
+	t.Parallel()
+	c, _, node := fixture(t)
+	r := request(1, false)
+	if _, err := c.OpenInvoice(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	first := r.Amount / 2
+	if _, err := node.AddPart(r.Hash, first, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.AddPartByForce(r.Hash, r.Amount-first, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.LookupInvoice(t.Context(), r.Hash); err != nil || got.Received != r.Amount || got.OnChain != r.Amount-first {
+		t.Errorf("received %d, of it %d from the chain: %v", got.Received, got.OnChain, err)
+	}
+}

@@ -75,16 +75,27 @@ type NodeInvoice struct {
 	Memo         string // as it was asked for, also where a description hash replaces it in the bolt11
 	CLTVDelta    uint32 // final CLTV in blocks, as it was asked for
 	Keysend      Msat   // the part of Received that came by keysend, even after settling, from anybody who knows the preimage
+	OnChain      Msat   // the part of Received that is SETTLED and that only the chain will show to arrive, or not (Awaits)
 	Amount       Msat   // what it asks for
 	Holds        bool   // it is a hold invoice; once it is SETTLED this can no longer be told
 	Received     Msat   // total of the accepted or settled HTLCs; the node sets no upper limit
 	ExpiryHeight uint32 // lowest expiry height of the HTLCs held now (cancelled parts ignored); 0 if there are none
 }
 
-// paid is what counts as paid for something that costs this much: not what came by keysend besides. Nobody asked for that,
-// and from a channel that was closed by force it may never arrive, though the node counts it.
+// paid is what counts as paid for something that costs this much: not what came by keysend besides, which nobody asked
+// for, nor what the chain has yet to pay.
 func (v NodeInvoice) paid(cost Msat) Msat {
-	return max(v.Received-v.Keysend, min(v.Received, cost))
+	return max(v.Received-v.Keysend-v.OnChain, min(v.Received, cost))
+}
+
+// Awaits says whether a plain invoice is SETTLED by a payment of this much which may never arrive.
+//
+// LND looks at the blocks that an HTLC has left when a channel offers it. What it finds offered in a channel that was
+// closed by force it takes without looking, and notes 0 as the height: also what had expired before, and what it had
+// refused. The payer takes that back on the chain, and a receiver who pays themselves would have our sats for it. A hold
+// invoice needs no such question: what it holds is looked at before anything is done for it.
+func (v NodeInvoice) Awaits(cost Msat) bool {
+	return v.State == InvoiceSettled && v.OnChain > 0 && v.Received-v.OnChain < cost
 }
 
 // IsFor checks that the invoice is the one that was asked for and can still be handed to a payer: ErrInvoiceDiffers if

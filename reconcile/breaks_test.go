@@ -256,6 +256,11 @@ var breakings = map[string]breaking{
 		UPDATE relay_payment SET node = 'before' WHERE node = 'sim'`},
 	"9 invoice-lost": {do: func(w *enginetest.World) { w.Node.Wipe() }},
 	"9 bolt11":       {sql: `UPDATE invoice SET bolt11 = (SELECT bolt11 FROM invoice WHERE action_id = {opt}) WHERE action_id = {held}`},
+	"9 on-chain": {lies: liars{invoice: func(inv *paidaction.NodeInvoice) {
+		if inv.State == paidaction.InvoiceCanceled {
+			inv.State, inv.Received, inv.OnChain = paidaction.InvoiceSettled, inv.Amount, inv.Amount
+		}
+	}}},
 	"9 settled":      {lies: liars{invoice: saying(paidaction.InvoiceCanceled, paidaction.InvoiceSettled)}},
 	"9 canceled":     {lies: liars{invoice: saying(paidaction.InvoiceSettled, paidaction.InvoiceCanceled)}},
 	"9 held":         {lies: liars{invoice: saying(paidaction.InvoiceSettled, paidaction.InvoiceAccepted)}},

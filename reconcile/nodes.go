@@ -102,7 +102,8 @@ func (r *run) compareInvoice(ctx context.Context, node paidaction.Node, row db.I
 	}
 	var booked int64
 	var known db.LossOfRow
-	if state == paidaction.Paid || absent {
+	awaits := paidaction.Flow(now.PaidAction.Flow) == paidaction.FlowOptimistic && there.Awaits(paidaction.Msat(now.PaidAction.CostMsat))
+	if state == paidaction.Paid || absent || awaits {
 		if known, err = q.LossOf(ctx, &row.ActionID); err != nil {
 			return fmt.Errorf("read the losses of action %d: %w", row.ActionID, err)
 		}
@@ -113,7 +114,7 @@ func (r *run) compareInvoice(ctx context.Context, node paidaction.Node, row db.I
 		}
 	}
 	issued := row.Issued || now.Bolt11 != nil // its text may have been dropped since
-	if k, what := judge(state, there, absent, issued, known, booked); k != nil {
+	if k, what := judge(state, there, absent, issued, awaits, known, booked); k != nil {
 		r.found(k.broken(at{actions: []int64{row.ActionID}, node: row.Node, hash: paidaction.Hash(row.PaymentHash).String()},
 			"action %d is %s: node %s %s", row.ActionID, state, row.Node, what))
 	}
@@ -121,18 +122,20 @@ func (r *run) compareInvoice(ctx context.Context, node paidaction.Node, row db.I
 }
 
 // judge says how an action that should be at rest disagrees with its invoice at the node; nil if it does not.
-func judge(state paidaction.State, there paidaction.NodeInvoice, absent, issued bool, known db.LossOfRow, booked int64) (k *Kind, what string) {
+func judge(state paidaction.State, there paidaction.NodeInvoice, absent, issued, awaits bool, known db.LossOfRow, booked int64) (k *Kind, what string) {
 	paid, unpaid := state == paidaction.Paid, state == paidaction.Failed || state == paidaction.Retrying
 	gone := absent || there.State == paidaction.InvoiceCanceled
 	switch {
 	case paid && gone && (known.Booked || (known.PaidInside && !absent)):
 		return nil, "" // a loss that is booked, or an invoice that was paid without the node
-	case absent && unpaid && known.GivenUp:
+	case (absent || awaits) && unpaid && known.GivenUp:
 		return nil, "" // somebody has looked at it
 	case absent && (issued || paid):
 		return invoiceLost, "does not know its invoice"
 	case absent:
 		return nil, ""
+	case awaits && !paid:
+		return onChain, fmt.Sprintf("counts %d msat of its invoice that came from a channel which was closed by force", there.OnChain)
 	case there.State == paidaction.InvoiceSettled && !paid:
 		return settledUnpaid, fmt.Sprintf("has settled its invoice with %d msat", there.Received)
 	case there.State == paidaction.InvoiceCanceled && !unpaid:
@@ -142,8 +145,8 @@ func judge(state paidaction.State, there paidaction.NodeInvoice, absent, issued 
 	case there.State == paidaction.InvoiceOpen && (paid || unpaid && issued):
 		return stillOpen, "still has the invoice open"
 	// Payments by keysend after the invoice was settled are not for the action: nobody asked for them, and we are not
-	// told of them. They belong to the node.
-	case paid && (booked > int64(there.Received) || booked < int64(there.Received-there.Keysend)):
+	// told of them. They belong to the node, as does what arrives from the chain besides.
+	case paid && (booked > int64(there.Received) || booked < int64(there.Received-there.Keysend-there.OnChain)):
 		return receivedDiffers, fmt.Sprintf("received %d msat, %d msat are booked", there.Received, booked)
 	}
 	return nil, ""

@@ -24,6 +24,7 @@ type actionsCommand struct {
 	Show    actionsShow    `cmd:"" help:"Show one action with its whole history."`
 	Requeue actionsRequeue `cmd:"" changes:"" help:"Queue jobs that advance an action now and at its deadline. Harmless at any time."`
 
+	OnChain  actionsOnChain  `cmd:"" changes:"" help:"Say what the chain has shown of a payment from a channel that was closed by force: an action that was paid by a plain invoice waits for that."`
 	GiveUp   actionsGiveUp   `cmd:"" changes:"" help:"End actions as failed, when a node has lost its data and will never say what became of them, once nothing can be paid any more."`
 	WriteOff actionsWriteOff `cmd:"" changes:"" help:"End an action that was done, or whose receiver was paid, when a node has lost its data and will never report the rest. Books a loss."`
 }

@@ -199,7 +199,13 @@ func newNode(t *testing.T) (node *lndtest.Server, setting string) {
 
 func newNodeAt(t *testing.T, clock func() time.Time) (node *lndtest.Server, setting string) {
 	t.Helper()
-	node = lndtest.New(t, simnode.New("sim", clock))
+	return served(t, simnode.New("sim", clock))
+}
+
+// served has a simulated node be reachable as an LND, and returns the setting that names it.
+func served(t *testing.T, n *simnode.Node) (node *lndtest.Server, setting string) {
+	t.Helper()
+	node = lndtest.New(t, n)
 	config := node.Config()
 	dir := t.TempDir()
 	macaroon, err := hex.DecodeString(config.MacaroonHex)

@@ -36,6 +36,9 @@ func (i Invoice) NodeInvoice() paidaction.NodeInvoice {
 		if p.Total == 0 {
 			v.Keysend += p.Msat
 		}
+		if p.State == PartSettled && p.AcceptHeight == 0 {
+			v.OnChain += p.Msat
+		}
 		if p.State == PartAccepted && (v.ExpiryHeight == 0 || p.ExpiryHeight < v.ExpiryHeight) {
 			v.ExpiryHeight = p.ExpiryHeight
 		}

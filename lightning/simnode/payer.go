@@ -30,7 +30,7 @@ type Part struct {
 	Msat         paidaction.Msat
 	Total        paidaction.Msat // the whole payment, 0 for keysend; the set is complete when its parts reach it (BOLT 4, total_msat)
 	ExpiryHeight uint32
-	AcceptHeight uint32
+	AcceptHeight uint32 // 0: found in a channel that was closed by force
 	State        PartState
 	from         *htlc // nil: from a payer outside the network
 }
@@ -72,7 +72,7 @@ func (n *Node) PayHash(h paidaction.Hash, p Payment) error {
 		heights = []uint32{p.ExpiryHeight}
 	}
 	for i, msat := range split(total, len(heights)) {
-		if _, err := n.accept(inv, Part{Msat: msat, Total: total, ExpiryHeight: heights[i]}); err != nil {
+		if _, err := n.accept(inv, Part{Msat: msat, Total: total, ExpiryHeight: heights[i], AcceptHeight: n.height}); err != nil {
 			// A payer gives up the whole set if one part is refused.
 			if inv.State == paidaction.InvoiceOpen {
 				inv.resolveParts(PartCanceled)
@@ -109,7 +109,23 @@ func (n *Node) AddPart(h paidaction.Hash, msat, total paidaction.Msat, expiryHei
 	if total == 0 {
 		total = inv.Request.Amount
 	}
-	return n.accept(inv, Part{Msat: msat, Total: total, ExpiryHeight: expiryHeight})
+	return n.accept(inv, Part{Msat: msat, Total: total, ExpiryHeight: expiryHeight, AcceptHeight: n.height})
+}
+
+// AddPartByForce sends one HTLC as AddPart does, of a payment of total (0: the invoice's amount), in a channel that its
+// payer closes by force. It has no block left, and the node takes it all the same: LND asks for the blocks with 0 as the
+// present height then (contractcourt), and notes that as the height at which it was accepted. It will never arrive.
+func (n *Node) AddPartByForce(h paidaction.Hash, msat, total paidaction.Msat) (PartID, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	inv, err := n.payable(h)
+	if err != nil {
+		return 0, err
+	}
+	if total == 0 {
+		total = inv.Request.Amount
+	}
+	return n.accept(inv, Part{Msat: msat, Total: total, ExpiryHeight: n.height})
 }
 
 // Keysend is a payment by somebody who knows the preimage, for example a receiver whose invoice is inside this one. LND
@@ -197,8 +213,8 @@ func (n *Node) accept(inv *invoice, part Part) (PartID, error) {
 	if part.Total < inv.Request.Amount || part.Msat <= 0 {
 		return 0, fmt.Errorf("%w: %d of %d msat", ErrRefused, part.Total, inv.Request.Amount)
 	}
-	if part.ExpiryHeight < n.height+max(rejectDelta, inv.Request.CLTVDelta) {
-		return 0, fmt.Errorf("%w: expiry %d too soon at height %d", ErrRefused, part.ExpiryHeight, n.height)
+	if part.ExpiryHeight < part.AcceptHeight+max(rejectDelta, inv.Request.CLTVDelta) {
+		return 0, fmt.Errorf("%w: expiry %d too soon at height %d", ErrRefused, part.ExpiryHeight, part.AcceptHeight)
 	}
 	sum := part.Msat
 	for _, p := range inv.Parts {
@@ -211,7 +227,7 @@ func (n *Node) accept(inv *invoice, part Part) (PartID, error) {
 		sum += p.Msat
 	}
 	n.parts++
-	part.ID, part.AcceptHeight, part.State = PartID(n.parts), n.height, PartAccepted
+	part.ID, part.State = PartID(n.parts), PartAccepted
 	inv.Parts = append(inv.Parts, part)
 	switch {
 	case sum < part.Total:

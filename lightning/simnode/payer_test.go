@@ -60,6 +60,31 @@ func TestASetOfPartsHasOneTotal(t *testing.T) {
 	}
 }
 
+// In a channel that was closed by force LND looks at no block (contractcourt): what has none left is taken all the same.
+func TestWhatIsOfferedByForce(t *testing.T) {
+	t.Parallel()
+	n, _ := newNode()
+	plain, held := request(1, false), request(2, true)
+	for _, r := range []paidaction.InvoiceRequest{plain, held} {
+		open(t, n, r)
+		if _, err := n.AddPart(r.Hash, 60_000, 0, n.Height()); !errors.Is(err, simnode.ErrRefused) {
+			t.Errorf("without a block left: %v", err)
+		}
+		if _, err := n.AddPart(r.Hash, 60_000, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.AddPartByForce(r.Hash, 40_000, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := lookup(t, n, plain.Hash); v.State != paidaction.InvoiceSettled || v.Received != 100_000 || v.OnChain != 40_000 {
+		t.Errorf("a plain invoice: %+v", v)
+	}
+	if v := lookup(t, n, held.Hash); v.State != paidaction.InvoiceAccepted || v.OnChain != 0 || v.ExpiryHeight != n.Height() {
+		t.Errorf("a hold invoice: %+v", v)
+	}
+}
+
 // Whoever knows the preimage adds to what is held or settled, but not beside the parts of a payment, and not to what is
 // cancelled (invoices.updateLegacy).
 func TestWhatIsAddedByKeysend(t *testing.T) {

@@ -290,7 +290,7 @@ func (n *Node) take(h *htlc) {
 		h.fail(incorrectDetails)
 		return
 	}
-	if _, err := n.accept(inv, Part{Msat: h.msat, Total: h.total, ExpiryHeight: h.final, from: h}); err != nil {
+	if _, err := n.accept(inv, Part{Msat: h.msat, Total: h.total, ExpiryHeight: h.final, AcceptHeight: n.height, from: h}); err != nil {
 		h.fail(incorrectDetails)
 	}
 }

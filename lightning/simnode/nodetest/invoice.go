@@ -16,7 +16,7 @@ func plainPaid(t *testing.T, w *world) {
 		t.Fatalf("an open invoice: %+v", v)
 	}
 	w.pay(bolt11)
-	if v := w.await(r.Hash, paidaction.InvoiceSettled); v.Received != amount || v.ExpiryHeight != 0 {
+	if v := w.await(r.Hash, paidaction.InvoiceSettled); v.Received != amount || v.OnChain != 0 || v.ExpiryHeight != 0 {
 		t.Fatalf("a settled invoice: %+v", v)
 	}
 	w.must(w.Node().SettleInvoice(w.ctx, r.Preimage))

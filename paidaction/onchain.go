@@ -1,0 +1,75 @@
+package paidaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+)
+
+var (
+	// ErrOnChain says that a node counts a payment of which only the chain will show whether it arrives (Awaits).
+	ErrOnChain = errors.New("it came from a channel that was closed by force, and only the chain shows whether it arrives")
+
+	// ErrNotOnChain says that an action does not wait for the chain, so that nobody has to say what that has shown.
+	ErrNotOnChain = errors.New("only where a plain invoice was paid from a channel that was closed by force, does an action wait for what the chain shows")
+)
+
+// Arrived counts a payment that only the chain could show to arrive, and an operator has seen there that it has. The
+// action is PAID.
+//
+// ErrNotOnChain where none is waited for; ErrNoAction is wrapped where there is no such action.
+func (e *Engine) Arrived(ctx context.Context, id int64) error {
+	return e.afterChain(ctx, id, InvoiceIsPaid, nil)
+}
+
+// NeverArrived ends an action as FAILED whose payment only the chain could show to arrive, and an operator has seen
+// there that its payer took it back. reason is what the payer is told.
+//
+// ErrNotOnChain where none is waited for, or without a reason; ErrNoAction is wrapped where there is no such action;
+// TRY_AGAIN while the database is in doubt.
+func (e *Engine) NeverArrived(ctx context.Context, id int64, reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return fmt.Errorf("%w, and with a reason", ErrNotOnChain)
+	}
+	return e.afterChain(ctx, id, GivenUp, Errorf(CodeInternal, "%s", reason))
+}
+
+// afterChain takes the step of an operator who has looked at the chain.
+func (e *Engine) afterChain(ctx context.Context, id int64, fact Fact, failure *Error) error {
+	doubt, err := latestDoubt(ctx, db.New(e.Pool))
+	if err != nil {
+		return err
+	}
+	pa, err := e.get(ctx, id)
+	if err != nil {
+		return err
+	}
+	step, ok := FindStep(pa.Flow, pa.State, fact)
+	if !ok || pa.Flow != FlowOptimistic {
+		return fmt.Errorf("%w: action %d is %s", ErrNotOnChain, id, pa.State)
+	}
+	node, err := e.Nodes.Node(pa.Invoice.Node)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNotOnChain, err)
+	}
+	inv, err := node.LookupInvoice(ctx, pa.Invoice.Hash)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: node %s: %w", ErrNotOnChain, pa.Invoice.Node, err)
+	case !inv.Awaits(pa.Cost):
+		return fmt.Errorf("%w: the invoice of action %d is %s at node %s, %d of %d msat from such a channel",
+			ErrNotOnChain, id, inv.State, pa.Invoice.Node, inv.OnChain, inv.Received)
+	}
+	found := finding{fact: fact, failure: failure, doubt: doubt}
+	if failure == nil {
+		found.received = max(inv.Received-inv.Keysend, pa.Cost)
+	}
+	moved, err := e.move(ctx, id, step, found)
+	if err == nil && !moved {
+		err = fmt.Errorf("%w: action %d has moved on", ErrNotOnChain, id)
+	}
+	return err
+}

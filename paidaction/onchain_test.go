@@ -1,0 +1,153 @@
+package paidaction_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+)
+
+const tookItBack = "Your payment has not arrived. Pay again."
+
+// paidByForce is a post whose plain invoice was paid from a channel that its payer closes by force, without a block left.
+func paidByForce(t *testing.T, comes func(*enginetest.World, *paidaction.PaidAction) paidaction.Msat) (*enginetest.World, *paidaction.PaidAction) {
+	t.Helper()
+	w := enginetest.New(t, paidaction.Settings{})
+	pa := w.Pay(w.User("payer", 0, 0), community.KindItemCreate, community.ItemCreateArgs{Title: "a post"}, paidaction.Optimistic)
+	before := paidaction.Msat(0) // what came from an open channel
+	if comes != nil {
+		before = comes(w, pa)
+	}
+	if _, err := w.Node.AddPartByForce(pa.Invoice.Hash, pa.Cost-before, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Advance(time.Hour)
+	if p, err := w.Engine.Advance(w.Ctx, pa.ID); p != paidaction.Owing || !errors.Is(err, paidaction.ErrOnChain) {
+		t.Fatalf("progress %d, error %v", p, err)
+	}
+	if n := w.Count(`SELECT count(*) FROM posting WHERE action_id = $1`, pa.ID); n != 0 {
+		t.Fatalf("%d postings of what may never arrive", n)
+	}
+	return w, pa
+}
+
+// Spec 05.16f: LND calls a plain invoice settled by what may never arrive. Nothing counts, and nothing is undone, before
+// an operator has looked at the chain.
+func TestWhatOnlyTheChainShowsIsNotPaid(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		comes func(*enginetest.World, *paidaction.PaidAction) paidaction.Msat
+		state paidaction.State
+	}{
+		"while it waits": {nil, paidaction.Pending},
+		"once it was cancelled": {func(w *enginetest.World, pa *paidaction.PaidAction) paidaction.Msat {
+			cancelUnheard(w, pa)
+			return 0
+		}, paidaction.Canceling},
+		"the last of its parts": {func(w *enginetest.World, pa *paidaction.PaidAction) paidaction.Msat {
+			if _, err := w.Node.AddPart(pa.Invoice.Hash, pa.Cost/2, 0, 0); err != nil {
+				w.Fatal(err)
+			}
+			return pa.Cost / 2
+		}, paidaction.Pending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			t.Run("it arrived", func(t *testing.T) {
+				t.Parallel()
+				w, pa := paidByForce(t, c.comes)
+				w.WantState(pa.ID, c.state)
+				if err := w.Engine.GiveUp(w.Ctx, pa.ID, tookItBack); !errors.Is(err, paidaction.ErrNotGivenUp) {
+					t.Errorf("it is given up with what its node has forgotten: %v", err)
+				}
+				if err := w.Engine.Arrived(w.Ctx, pa.ID); err != nil {
+					t.Fatal(err)
+				}
+				w.Drain()
+				if got := w.WantState(pa.ID, paidaction.Paid); got.Invoice.Received != pa.Cost {
+					t.Errorf("%d msat count as received", got.Invoice.Received)
+				}
+				w.WantSound()
+				if err := w.Engine.Arrived(w.Ctx, pa.ID); !errors.Is(err, paidaction.ErrNotOnChain) {
+					t.Errorf("once more: %v", err)
+				}
+			})
+			t.Run("it never arrived", func(t *testing.T) {
+				t.Parallel()
+				w, pa := paidByForce(t, c.comes)
+				if err := w.Engine.NeverArrived(w.Ctx, pa.ID, " "); !errors.Is(err, paidaction.ErrNotOnChain) {
+					t.Errorf("without a reason: %v", err)
+				}
+				w.WantState(pa.ID, c.state)
+				if err := w.Engine.NeverArrived(w.Ctx, pa.ID, tookItBack); err != nil {
+					t.Fatal(err)
+				}
+				w.Drain()
+				if got := w.WantState(pa.ID, paidaction.Failed); got.Failure == nil || got.Failure.Message != tookItBack {
+					t.Errorf("its payer is told %+v", got.Failure)
+				}
+				if n := w.Count(`SELECT count(*) FROM item WHERE state = 'PAID'`); n != 0 {
+					t.Error("the post is there")
+				}
+				w.WantSound()
+			})
+		})
+	}
+}
+
+// What is paid above the price is the payer's only once it has arrived, too.
+func TestWhatOnlyTheChainShowsIsNoExcess(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	payer := w.User("payer", 0, 0)
+	pa := w.Pay(payer, community.KindItemCreate, community.ItemCreateArgs{Title: "a post"}, paidaction.Optimistic)
+	total := pa.Cost + 1_000_000
+	if _, err := w.Node.AddPart(pa.Invoice.Hash, pa.Cost, total, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Node.AddPartByForce(pa.Invoice.Hash, 1_000_000, total); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(pa.ID)
+	if paid := w.WantState(pa.ID, paidaction.Paid); paid.Invoice.Received != pa.Cost {
+		t.Errorf("%d msat count as received", paid.Invoice.Received)
+	}
+	w.WantBalance(ledger.UserCredits(payer), 0)
+	w.WantSound()
+}
+
+// An operator decides only what waits for the chain.
+func TestOnlyWhatWaitsForTheChainIsDecidedByIt(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 0, 0)
+	for method, pa := range map[paidaction.Method]*paidaction.PaidAction{
+		paidaction.Optimistic: zap(w, user, paidaction.Optimistic), paidaction.Pessimistic: donate(w, user, paidaction.Pessimistic),
+	} {
+		before := w.Look(pa.ID).State
+		wantRefused := func(why string) {
+			t.Helper()
+			for _, err := range []error{w.Engine.Arrived(w.Ctx, pa.ID), w.Engine.NeverArrived(w.Ctx, pa.ID, tookItBack)} {
+				if !errors.Is(err, paidaction.ErrNotOnChain) {
+					t.Errorf("%s, %s: %v", method, why, err)
+				}
+			}
+			w.WantState(pa.ID, before)
+		}
+		wantRefused("it is open")
+		w.Node.SetAway(true)
+		wantRefused("its node is away")
+		w.Node.SetAway(false)
+		if _, err := w.Node.AddPart(pa.Invoice.Hash, pa.Cost, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		wantRefused("it was paid as any")
+	}
+	if err := w.Engine.Arrived(w.Ctx, 999_999); !errors.Is(err, paidaction.ErrNoAction) {
+		t.Errorf("of none: %v", err)
+	}
+}
