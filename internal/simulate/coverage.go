@@ -72,7 +72,7 @@ func sought(s paidaction.Step, f Fault) bool {
 	unpaid := s.From == paidaction.Pending || s.From == paidaction.PendingHeld
 	outgoing := s.Flow == paidaction.FlowOutgoing
 	switch f {
-	case processStops, clockIsWrong, nodesClock, databaseForgets, nodeForgets, callerLeaves, receiverAdds: // by chance alone
+	case processStops, clockIsWrong, nodesClock, databaseForgets, nodeForgets, callerLeaves, receiverAdds, paidByForce: // by chance alone
 		return false
 	case paidAtExpiry, overpaid, paidInParts: // these steps follow from the payer's payment
 		return (unpaid || s.From == paidaction.Canceling) && (s.When == paidaction.InvoiceIsPaid || s.When == paidaction.InvoiceIsHeld)
@@ -103,7 +103,8 @@ func sought(s paidaction.Step, f Fault) bool {
 	return true
 }
 
-// byOperator reports whether a step is taken by a command: the simulation has no operator.
+// byOperator reports whether a step is taken by a command: the operator of the simulation has none but that
+// for what has arrived from the chain.
 func byOperator(s paidaction.Step) bool {
 	return s.When == paidaction.WrittenOff || s.When == paidaction.GivenUp
 }

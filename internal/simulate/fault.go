@@ -50,13 +50,14 @@ const (
 	nodeForgets     Fault = "node has lost its data"
 	callerLeaves    Fault = "caller goes away"
 	receiverAdds    Fault = "receiver adds to what is held"
+	paidByForce     Fault = "paid from a channel that is closed by force"
 )
 
 // Faults are all faults.
 var Faults = []Fault{processDies, stalls, lostBefore, lostAfter, lostInside, arrivesLate, refusedSerialising, databaseRestarts,
 	callFails, answerIsLost, arrivesLater, slow, saysUnknown, saysExists, streamEnds,
 	nodeAway, nodeBehind, clockJumps, blockBurst, jobTwice, eventDropped, eventRepeated, eventDelayed,
-	processStops, clockIsWrong, nodesClock, databaseForgets, nodeForgets, callerLeaves, receiverAdds,
+	processStops, clockIsWrong, nodesClock, databaseForgets, nodeForgets, callerLeaves, receiverAdds, paidByForce,
 	paidAtExpiry, overpaid, paidInParts, askedTwice, retriedTwice}
 
 // place is where a fiber yields.

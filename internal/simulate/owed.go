@@ -26,6 +26,9 @@ func (w *world) lookAfter(tx *written) {
 			continue
 		}
 		w.states[action] = s.to
+		if s.to == paidaction.Paid && w.awaited[action] {
+			w.violate("paid with nothing", "%s is PAID before anybody has seen its payment on the chain", w.name(action))
+		}
 		w.comesNear(action)
 		w.mustHaveJob(action)
 		if s.action != 0 && s.to.Ours() && !slices.ContainsFunc(tx.jobs, func(j *job) bool { return j.concerns(action) && !j.at.After(w.Now().Add(standsBy)) }) {

@@ -223,6 +223,11 @@ func (p *plan) drawLoss() {
 		takes: time.Duration(r.Int64N(int64(4 * time.Minute)))})
 }
 
+// loses reports whether the database or a node forgets something in this plan.
+func (p *plan) loses() bool {
+	return slices.ContainsFunc(p.strokes, func(s stroke) bool { return s.fault == databaseForgets || s.fault == nodeForgets })
+}
+
 // drawRare has every third seed meet something rare.
 func (p *plan) drawRare() {
 	if p.trouble == 0 || p.seed%3 != 1 {

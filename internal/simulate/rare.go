@@ -84,3 +84,39 @@ func (w *world) receiverPays(r *request, pa *paidaction.PaidAction, node *simnod
 	}
 	return true
 }
+
+// paysByForce is a payer whose channel is closed by force while they pay a plain invoice, now and then. The node counts
+// what it finds there, and it counts for us once an operator has seen it on the chain. Where the database or a node
+// forgets, nobody could say any more which of the two came first.
+func (w *world) paysByForce(r *request, pa *paidaction.PaidAction, node *simnode.Node, msat paidaction.Msat) bool {
+	key := r.label + " pays by force"
+	if pa.Flow != paidaction.FlowOptimistic || w.calm || w.plan.loses() || w.without[key] || !w.chance.happens(w.plan.trouble, key, pa.Attempt) {
+		return false
+	}
+	_, err := node.AddPartByForce(pa.Invoice.Hash, msat, msat)
+	w.tell(nil, "%s: the payer's channel is closed by force with %d msat for action %d: %s", r.label, msat, pa.ID, said(err))
+	if err != nil {
+		return false
+	}
+	w.met = append(w.met, key)
+	w.faults++
+	w.touch(pa.ID, paidByForce)
+	w.awaited[pa.ID] = true
+	w.queue.add(w.tick+w.chance.between(0, 20*time.Minute, key, 1), func() { w.seesOnChain(r, pa.ID, 1) })
+	w.look()
+	return true
+}
+
+// seesOnChain is an operator who has seen a payment on the chain. They say so until it counts.
+func (w *world) seesOnChain(r *request, id int64, tries int) {
+	delete(w.awaited, id)
+	if w.states[id].Terminal() {
+		return
+	}
+	what := fmt.Sprintf("was paid after all %d", tries)
+	w.request(r, what, func(ctx context.Context, p *process) {
+		fiberOf(ctx).action = id
+		w.tell(nil, "%s %s: %s", r.label, what, said(p.engine.Arrived(ctx, id)))
+	})
+	w.queue.add(w.tick+time.Minute, func() { w.seesOnChain(r, id, tries+1) })
+}

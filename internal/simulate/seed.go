@@ -45,7 +45,7 @@ func try(ctx context.Context, d *database, seed uint64, without less) (result Re
 		news: make(chan news), arrivals: make(chan *fiber), away: map[string]bool{}, processes: make([]*process, processes), jobs: map[int64]*job{},
 		known: map[paidaction.Hash]paidaction.InvoiceState{}, coverage: coverage{}, labels: map[int64]string{}, attempts: map[string]int{}, stored: map[int64]int{},
 		flows: map[int64]paidaction.Flow{}, touched: map[int64][]Fault{}, open: map[int64]bool{},
-		places: places{}, looking: map[string]bool{}, states: map[int64]paidaction.State{}, left: map[paidaction.Hash]time.Duration{},
+		places: places{}, looking: map[string]bool{}, states: map[int64]paidaction.State{}, left: map[paidaction.Hash]time.Duration{}, awaited: map[int64]bool{},
 	}
 	defer func() {
 		if v := recover(); v != nil {
