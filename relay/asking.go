@@ -22,14 +22,17 @@ type asking struct {
 // asking leaves out nodes that have just hung, as long as another one is left.
 func (r *Relay) asking() *asking {
 	all := r.Nodes.Names()
-	awake := slices.DeleteFunc(slices.Clone(all), func(name string) bool {
-		until, hung := r.hung.Load(name)
-		return hung && r.Monotonic().Before(until.(time.Time))
-	})
+	awake := slices.DeleteFunc(slices.Clone(all), r.hangs)
 	if len(awake) == 0 {
 		awake = slices.Clone(all)
 	}
 	return &asking{relay: r, names: awake}
+}
+
+// hangs reports whether a node has just hung.
+func (r *Relay) hangs(name string) bool {
+	until, hung := r.hung.Load(name)
+	return hung && r.Monotonic().Before(until.(time.Time))
 }
 
 // nodes are those that may still answer.
@@ -58,7 +61,8 @@ func (a *asking) ask(ctx context.Context, limit time.Duration, name string, ques
 }
 
 // sending are the nodes that may be given payments: an operator neither drains nor has disabled them, and no other node
-// answers under their names. Whatever else keeps a payment from a node passes by itself.
+// answers under their names. Whatever else keeps a payment from a node passes by itself, such as its rest after a
+// failure, in far less time than a payer's payment is held; but for what low and crowded look at.
 func (r *Relay) sending(ctx context.Context, q *db.Queries) ([]string, error) {
 	known, err := q.ListNodes(ctx)
 	if err != nil {

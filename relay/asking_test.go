@@ -55,6 +55,8 @@ func (h hangs) EstimateRoute(ctx context.Context, _ paidaction.RouteRequest) (pa
 	return paidaction.Route{}, h.wait(ctx)
 }
 
+func (h hangs) Sendable(ctx context.Context) (paidaction.Msat, error) { return 0, h.wait(ctx) }
+
 func (h hangs) wait(ctx context.Context) error {
 	select {
 	case h.asked <- struct{}{}:
@@ -65,16 +67,25 @@ func (h hangs) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Whoever pays through another node waits once for one that hangs to read an invoice, and for no route. For a while nobody else does; then one
-// who withdraws finds out whether it answers. But each time it is asked whether it has paid the hash: nobody else can say.
+// Whoever pays through another node waits once for one that hangs to say what it can send, or to read an invoice, and for no route. For
+// a while nobody else does; then one who withdraws finds out whether it answers. But each time it is asked whether it has paid the hash:
+// nobody else can say.
 func TestANodeThatHangsIsWaitedForOnce(t *testing.T) {
-	for name, reads := range map[string]bool{"it reads no invoice": false, "it says of no payment": true} {
+	for name, it := range map[string]struct {
+		reads bool
+		least paidaction.Msat // that a node must be able to send
+	}{
+		"it reads no invoice":              {},
+		"it does not say what it can send": {least: 1},
+		"it says of no payment":            {reads: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t, "one", "two")
 			asked, hashes := make(chan struct{}, 1), new(atomic.Int32)
 			clock, pass := byItself()
 			r := b.NewRelay(clock, func(c *relay.Config) {
-				c.Nodes = replaced{c.Nodes, []string{"one", "two"}, "one", func(n paidaction.SendingNode) paidaction.SendingNode { return hangs{n, t, reads, asked, hashes} }}
+				c.Nodes = replaced{c.Nodes, []string{"one", "two"}, "one", func(n paidaction.SendingNode) paidaction.SendingNode { return hangs{n, t, it.reads, asked, hashes} }}
+				c.Settings.MinOutbound = it.least
 				// The other one answers in time, however busy the machine is.
 				c.Settings.LookTimeout, c.Settings.AskTimeout, c.Settings.ProbeTimeout = time.Second, time.Second, time.Hour
 			})
@@ -86,7 +97,7 @@ func TestANodeThatHangsIsWaitedForOnce(t *testing.T) {
 					t.Errorf("it is waited for %d times, and asked %d times whether it has paid, want %d and %d", len(asked), hashes.Load(), asks, questions)
 				}
 			}
-			once := map[bool]int{false: 1}[reads]
+			once := map[bool]int{false: 1}[it.reads]
 			if _, err := r.Wrap(b.Ctx, request); err != nil || b.probes() != 1 {
 				t.Errorf("error %v; %d probes by the other", err, b.probes())
 			}

@@ -27,7 +27,10 @@ const (
 	unnamed       = "UNKNOWN"        // the node names no reason that we know
 )
 
-var heldTooLong = paidaction.Errorf(paidaction.CodeExpired, "The payment was held for too long. You get it back.")
+var (
+	heldTooLong = paidaction.Errorf(paidaction.CodeExpired, "The payment was held for too long. You get it back.")
+	noneSends   = paidaction.Errorf(paidaction.CodePaymentFailed, "No node could send the payment. You get the money back.")
+)
 
 // tells is what the payer is told, by label; unreachable where it names none. What is told is stored before the money
 // goes back.
@@ -42,8 +45,8 @@ var tells = map[string]*paidaction.Error{
 		"The receiver's wallet refused the payment. You get the money back."),
 	string(errCrowded.Code): paidaction.Errorf(paidaction.CodePaymentFailed,
 		"Too many payments are under way. You get the money back."),
-	noNode: paidaction.Errorf(paidaction.CodePaymentFailed,
-		"No node could send the payment. You get the money back."),
+	string(errLow.Code): noneSends,
+	noNode:              noneSends,
 	paidOtherwise: paidaction.Errorf(paidaction.CodePaymentFailed,
 		"This invoice was paid by somebody else. You get the money back."),
 	invoiceEnded: paidaction.Errorf(paidaction.CodePaymentFailed,
@@ -59,8 +62,9 @@ func reasonOf(label string) reason {
 
 // unwanted says why a payment must not be sent any more; nil if it may. A forward is wanted only while its payer's
 // payment is held with enough blocks left to pay on. That is looked at before each send, too, but what no node claims
-// would wait for ever. A withdrawal is bounded by no blocks, and its invoice may be valid for a week. Nobody could use
-// the money for so long, so MaxWait bounds it.
+// would wait for ever. Nor is it wanted where only nodes are left that can send too little to be given anything. A
+// withdrawal is bounded by no blocks, and its invoice may be valid for a week. Nobody could use the money for so long,
+// so MaxWait bounds it.
 func (r *Relay) unwanted(ctx context.Context, row db.RelayPayment) (*reason, error) {
 	if row.ReceiverID == nil {
 		since := row.CreatedAt
@@ -96,7 +100,10 @@ func (r *Relay) unwanted(ctx context.Context, row db.RelayPayment) (*reason, err
 	if r.Rules.Late(facts) {
 		return new(reasonOf(string(wrap.BlocksShort))), nil
 	}
-	return nil, nil
+	if low, err := r.allLow(ctx, row); err != nil || !low {
+		return nil, err
+	}
+	return new(reasonOf(string(errLow.Code))), nil
 }
 
 // outer is the payer's payment of a forward, as the node that issued its invoice shows it now.

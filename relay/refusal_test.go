@@ -18,7 +18,7 @@ import (
 // labels are all reasons for which a payment can be given up.
 func labels() []string {
 	all := []string{
-		"", "CROWDED", "DIFFERS", "EXPIRED", "GIVEN_UP", "INVOICE_ENDED", "NO_NODE", "PAID_OTHERWISE", "UNKNOWN",
+		"", "CROWDED", "DIFFERS", "EXPIRED", "GIVEN_UP", "INVOICE_ENDED", "LOW_OUTBOUND", "NO_NODE", "PAID_OTHERWISE", "UNKNOWN",
 		"WALLET_GONE",
 		"CANCELED", "ERROR", "INCORRECT_PAYMENT_DETAILS", "INSUFFICIENT_BALANCE", "NONE", "NO_ROUTE", "TIMEOUT",
 	}

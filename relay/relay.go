@@ -102,6 +102,7 @@ type Settings struct {
 	NoteTimeout   time.Duration   // for PostgreSQL to note a probe; default 5 s
 	MaxProbes     int64           // probes to one receiver that are out or hang; default 3
 	CrowdedAt     int64           // percent in use of what a node can send from which on it gets no forward; default 50; 100: no bound
+	MinOutbound   paidaction.Msat // what a node must be able to send for the pool to lease it at all; default 0
 	MinFee        paidaction.Msat // least fee limit of a withdrawal; default 0
 	WithdrawLimit paidaction.Msat // the most of one withdrawal, its highest fee included; default 1,000,000 sats
 }
@@ -184,16 +185,17 @@ type Config struct {
 // for concurrent use, and any number of relays may work on one database.
 type Relay struct {
 	Config
-	wakes    map[string]chan struct{} // by node: there may be something to send
-	fresh    map[string]chan struct{} // by node: there certainly is
-	turn     atomic.Uint32            // which node's fresh is signalled next
-	claiming map[string]*claimingNow  // by node
-	lacks    map[string]*lack         // by node
-	shares   map[string]*share        // by node
-	crowds   map[string]*crowd        // by node
-	probing  *places.Shares           // by receiver: how many probes of this process may be out
-	back     sync.Map                 // by number: probes that came back, which is not noted yet
-	hung     sync.Map                 // by node: until when, by Monotonic, nobody who waits for an invoice asks it
+	wakes     map[string]chan struct{} // by node: there may be something to send
+	fresh     map[string]chan struct{} // by node: there certainly is
+	turn      atomic.Uint32            // which node's fresh is signalled next
+	claiming  map[string]*claimingNow  // by node
+	lacks     map[string]*lack         // by node
+	shares    map[string]*share        // by node
+	crowds    map[string]*crowd        // by node
+	outbounds map[string]*outbound     // by node
+	probing   *places.Shares           // by receiver: how many probes of this process may be out
+	back      sync.Map                 // by number: probes that came back, which is not noted yet
+	hung      sync.Map                 // by node: until when, by Monotonic, nobody who waits for an invoice asks it
 
 	// heard holds, by action, the latest outcome of a payment that this process follows, once the preimage is known:
 	// nobody needs to ask the node again.
@@ -234,10 +236,12 @@ func New(c Config) (*Relay, error) {
 		c.Trace = func(ctx context.Context, _ int64) (context.Context, func()) { return ctx, func() {} }
 	}
 	r := &Relay{Config: c, wakes: map[string]chan struct{}{}, fresh: map[string]chan struct{}{}, claiming: map[string]*claimingNow{},
-		lacks: map[string]*lack{}, shares: map[string]*share{}, crowds: map[string]*crowd{}, probing: places.New(int(c.Settings.MaxProbes))}
+		lacks: map[string]*lack{}, shares: map[string]*share{}, crowds: map[string]*crowd{}, outbounds: map[string]*outbound{},
+		probing: places.New(int(c.Settings.MaxProbes))}
 	for _, name := range c.Nodes.Names() {
 		r.wakes[name], r.fresh[name], r.claiming[name] = make(chan struct{}, 1), make(chan struct{}, 1), &claimingNow{}
 		r.lacks[name], r.shares[name], r.crowds[name] = &lack{}, &share{most: MostWithdrawals(c.Places[name])}, &crowd{}
+		r.outbounds[name] = &outbound{}
 	}
 	for _, name := range c.Nodes.Ours() {
 		// Prometheus sees no increase in a number that begins with the first loss.

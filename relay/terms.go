@@ -40,6 +40,10 @@ func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.
 	if len(sending) == 0 {
 		return paidaction.Forward{}, fmt.Errorf("%w: %w", paidaction.ErrNoReceiver, r.counted(errCrowded))
 	}
+	sending = slices.DeleteFunc(sending, func(name string) bool { return r.low(ctx, name) })
+	if len(sending) == 0 {
+		return paidaction.Forward{}, fmt.Errorf("%w: %w", paidaction.ErrNoReceiver, r.counted(errLow))
+	}
 	issuer, err := r.Issuers.Node(q.Node)
 	if err != nil {
 		return paidaction.Forward{}, err

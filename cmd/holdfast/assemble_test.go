@@ -14,12 +14,13 @@ import (
 )
 
 // What an operator sets is what is kept: the engine gets each bound, and not its own default, which is the same for
-// most. The relay wraps only what stays held long enough for both distances, and the wallets leave out one that is
-// full.
+// most. The relay wraps only what stays held long enough for both distances, and knows what a node must be able to send
+// for the pool to lease it. The wallets leave out one that is full.
 func TestSettingsReachThoseWhoKeepThem(t *testing.T) {
 	t.Parallel()
 	s := assemble(t, "HOLDFAST_INVOICE_EXPIRY=11m", "HOLDFAST_CLTV_DELTA=200", "HOLDFAST_HOLD_EXPIRY_DELTA=19", "HOLDFAST_SAFETY_BLOCKS=13",
-		"HOLDFAST_MAX_PENDING=101", "HOLDFAST_RELAY_MAX_PENDING=26", "HOLDFAST_RELAY_MAX_FORWARDS=6", "HOLDFAST_RELAY_MAX_FORWARDED=7000", "HOLDFAST_RELAY_MAX_WITHDRAWALS=8")
+		"HOLDFAST_MAX_PENDING=101", "HOLDFAST_RELAY_MAX_PENDING=26", "HOLDFAST_RELAY_MAX_FORWARDS=6", "HOLDFAST_RELAY_MAX_FORWARDED=7000", "HOLDFAST_RELAY_MAX_WITHDRAWALS=8",
+		"HOLDFAST_NODE_MIN_OUTBOUND=9000")
 	got := s.engine.Settings
 	want := paidaction.Settings{InvoiceExpiry: 11 * time.Minute, CLTVDelta: 200, HoldExpiryDelta: 19, SafetyBlocks: 13, MaxPending: 101,
 		MaxWalletPending: 26, MaxForwards: 6, MaxForwarded: 7000, MaxWithdrawals: 8,
@@ -37,6 +38,9 @@ func TestSettingsReachThoseWhoKeepThem(t *testing.T) {
 	}
 	if at := s.relay.Rules.MinOuterCLTV; at != 19+13+24 {
 		t.Errorf("the relay wraps from %d blocks", at)
+	}
+	if least := s.relay.Settings.MinOutbound; least != 9000 {
+		t.Errorf("the relay has nodes used that can send %d msat", least)
 	}
 	if n := s.wallets.Limits.Pending; n != 26 {
 		t.Errorf("a wallet is full with %d invoices", n)

@@ -87,6 +87,7 @@ func (s *service) openRelay(conflict func(code string)) (err error) {
 	}
 	settings := s.config.Relay.Settings()
 	settings.Lacking = max(s.config.Sending.FailureCooldown, 1) // zero would mean the default
+	settings.MinOutbound = s.config.Sending.Pool().MinOutbound
 	c := relay.Config{Pool: s.pool, Nodes: s.senders(), Issuers: s.nodes, Wallets: s.wallets, Log: s.log, Metrics: relay.NewMetrics(s.registry),
 		Settings: settings, ConfirmClock: s.clockConfirmed, Doubted: s.timeline.Doubted, Conflict: conflict, Trace: worker.TraceRelay(s.traces, s.pool),
 		Rules: wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + 24}}
