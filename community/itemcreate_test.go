@@ -104,32 +104,43 @@ func TestConcurrentPostsCannotEvadeTheEscalation(t *testing.T) {
 }
 
 // spec 02 §2.4 and 05.19: what was asked for one by one, to be paid at once. Also where invoices live for longer than
-// posts count as spam (both are settings).
-func TestPostsThatWaitForTheirPaymentCountAsSpam(t *testing.T) {
+// posts count as spam (both are settings). What waits elsewhere does not count.
+func TestWhatWaitsForItsPaymentCountsAsSpam(t *testing.T) {
 	t.Parallel()
 	for name, pause := range map[string]time.Duration{"at one moment": 0, "each after the window of the one before": 10*time.Minute + time.Second} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := enginetest.New(t, paidaction.Settings{InvoiceExpiry: time.Hour})
-			user := w.User("author", 0, 0)
-			var posts []*paidaction.PaidAction
-			for _, title := range []string{"a", "b", "c", "d", "e"} {
-				posts = append(posts, w.Pay(user, community.KindItemCreate, community.ItemCreateArgs{Title: title}, ""))
-				w.Clock.Advance(pause)
-			}
-			var cost paidaction.Msat
-			for _, pa := range posts {
-				if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
-					t.Fatal(err)
+		for kind, args := range map[string]func(text string, roots []int64) community.ItemCreateArgs{
+			"posts": func(text string, _ []int64) community.ItemCreateArgs { return community.ItemCreateArgs{Title: text} },
+			"comments": func(text string, roots []int64) community.ItemCreateArgs {
+				return community.ItemCreateArgs{Body: text, Parent: roots[0]}
+			},
+		} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				t.Parallel()
+				w := enginetest.New(t, paidaction.Settings{InvoiceExpiry: time.Hour})
+				user, other := w.User("author", 0, 0), w.User("other", 100*sat, 0)
+				roots := []int64{w.Post(other, "a root"), w.Post(other, "another")}
+				var waiting []*paidaction.PaidAction
+				for _, text := range []string{"a", "b", "c", "d", "e"} {
+					waiting = append(waiting, w.Pay(user, community.KindItemCreate, args(text, roots), ""))
+					w.Clock.Advance(pause)
 				}
-				w.Advance(pa.ID)
-				w.WantState(pa.ID, paidaction.Paid)
-				cost += pa.Cost
-			}
-			if cost != 11_111*sat {
-				t.Errorf("five posts cost %d sats, want 1 + 10 + 100 + 1000 + 10000", cost.Sats())
-			}
-		})
+				if pa := create(w, user, community.ItemCreateArgs{Body: "elsewhere", Parent: roots[1]}); pa.Cost != sat {
+					t.Errorf("elsewhere a comment costs %d", pa.Cost)
+				}
+				var cost paidaction.Msat
+				for _, pa := range waiting {
+					if err := w.Node.PayBolt11(pa.Invoice.Bolt11, simnode.Payment{}); err != nil {
+						t.Fatal(err)
+					}
+					w.Advance(pa.ID)
+					w.WantState(pa.ID, paidaction.Paid)
+					cost += pa.Cost
+				}
+				if cost != 11_111*sat {
+					t.Errorf("five cost %d sats, want 1 + 10 + 100 + 1000 + 10000", cost.Sats())
+				}
+			})
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -122,4 +123,25 @@ func TestAWithdrawalHasNoPriceBeforehand(t *testing.T) {
 	_, err := w.Engine.Price(w.Ctx, paidaction.Request{Kind: community.KindWithdraw, Caller: enginetest.Caller(user),
 		Args: community.WithdrawArgs{To: "lnbc1", MaxFeeSats: 1}})
 	w.WantRefusal(err, paidaction.CodeMethodUnavailable)
+}
+
+// A comment goes to the payee's server, which is not even asked where it is too long. The money stays.
+func TestAWithdrawalsCommentIsBounded(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user, payee := w.User("user", 0, 100*sat), w.User("payee", 0, 0)
+	wallet := w.Wallets.Add(payee)
+	withdraw := func(comment int) error {
+		_, err := w.Try(user, community.KindWithdraw, community.WithdrawArgs{To: fmt.Sprintf("%d@holdfast.example", payee), Sats: new(int64(50)), MaxFeeSats: 5,
+			Comment: strings.Repeat("ü", comment)}, "", "")
+		return err
+	}
+	w.WantRefusal(withdraw(281), paidaction.CodeInvalidInput)
+	w.WantBalance(ledger.UserSats(user), 100*sat)
+	if n := w.Count(`SELECT count(*) FROM paid_action`); n != 0 || len(wallet.Issued) != 0 {
+		t.Errorf("%d actions were begun, and %d invoices asked for", n, len(wallet.Issued))
+	}
+	if err := withdraw(280); err != nil {
+		t.Errorf("at the limit: %v", err)
+	}
 }

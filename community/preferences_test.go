@@ -1,6 +1,7 @@
 package community_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +193,42 @@ func TestInvoicesThatWereWithdrawnToAreDropped(t *testing.T) {
 	// The hash is still paid for ever.
 	if _, err := w.Try(user, community.KindWithdraw, community.WithdrawArgs{To: bolt11, MaxFeeSats: 5}, "", ""); err == nil {
 		t.Error("the same invoice is paid twice")
+	}
+}
+
+// Of payments that leave, a withdrawal at its end loses its invoice, and nothing else: what is under way may be sent
+// again, the invoice inside a forward is its receiver's, and what others have paid is theirs.
+func TestOnlyWithdrawalsAtTheirEndLoseTheirInvoice(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author, user, other := w.User("author", 100*sat, 0), w.User("user", 0, 1000*sat), w.User("other", 0, 1000*sat)
+	w.Wallets.Add(author)
+	carol := w.Network.AddReceiver("carol")
+	withdraw := func(user int64) int64 {
+		bolt11 := carol.Issue(simnode.Ask{Amount: 50 * sat}).Bolt11
+		return w.Pay(user, community.KindWithdraw, community.WithdrawArgs{To: bolt11, MaxFeeSats: 5}, "").ID
+	}
+	forward := w.Pay(user, community.KindZap, community.ZapArgs{Item: w.Post(author, "a post"), Sats: 10}, paidaction.P2P)
+	payInvoice(w, forward)
+	withdrawal := withdraw(user)
+	withdraw(other)
+	for stage, want := range map[string][]int64{"incoming": nil, "in_work": nil, "pending_confirmation": nil, "completed": {withdrawal}, "failed": {withdrawal}} {
+		tag, err := w.Pool.Exec(w.Ctx, `UPDATE relay_payment SET bolt11 = 'lnbc', stage = $1::relay_stage, node = 'sim',
+			preimage = CASE WHEN $1 IN ('pending_confirmation', 'completed') THEN sha256('') END,
+			fee_msat = CASE WHEN $1 = 'completed' THEN 0 END, failure_code = CASE WHEN $1 = 'failed' THEN 'NO_ROUTE' END`, stage)
+		if err != nil || tag.RowsAffected() != 3 {
+			t.Fatalf("%s: %d payments, %v", stage, tag.RowsAffected(), err)
+		}
+		if _, err := db.New(w.Pool).DropPaidBolt11(w.Ctx, []int64{forward.ID, withdrawal}); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := w.Pool.Query(w.Ctx, `SELECT action_id FROM relay_payment WHERE bolt11 = ''`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if dropped, err := pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil || !slices.Equal(dropped, want) {
+			t.Errorf("%s: the invoices of %d are dropped, want %d, %v", stage, dropped, want, err)
+		}
 	}
 }
 

@@ -33,3 +33,19 @@ func TestTheLongestCommentCanBePaid(t *testing.T) {
 		}
 	}
 }
+
+// Whoever is paid by somebody else is told; they know of what they have sent to themselves.
+func TestNobodyIsToldOfTheirOwnPayment(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	receiver := w.User("receiver", 0, 0)
+	for payer, want := range map[int64]int64{0: 1, w.User("other", 0, 0): 1, receiver: 0} {
+		pa := w.Pay(payer, community.KindReceive, community.ReceiveArgs{User: receiver, Msat: 100 * sat}, paidaction.Pessimistic)
+		payInvoice(w, pa)
+		w.Drain()
+		w.WantState(pa.ID, paidaction.Paid)
+		if n := w.Count(`SELECT count(*) FROM notification WHERE user_id = $1 AND action_id = $2`, receiver, pa.ID); n != want {
+			t.Errorf("the receiver is told %d times of what user %d has paid, want %d", n, payer, want)
+		}
+	}
+}

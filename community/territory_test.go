@@ -396,7 +396,7 @@ func TestPendingTerritory(t *testing.T) {
 	w.WantConserved()
 }
 
-// What has gone wrong is told where a territory is not reserved for the payment that has it performed or undone.
+// What has gone wrong is told where a territory is not reserved for the payment that has it performed, undone or paid.
 func TestATerritoryThatIsNotReservedIsAFault(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
@@ -409,6 +409,15 @@ func TestATerritoryThatIsNotReservedIsAFault(t *testing.T) {
 	} {
 		if err == nil || err.Error() != "territory nowhere is not reserved for action 7" {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+	found(w, w.User("founder", 0, 0), "bitcoin", community.Monthly)
+	for what, reserve := range map[string]string{"for nobody": `UPDATE territory SET pending_action = NULL`,
+		"for another": `UPDATE territory SET pending_action = (SELECT min(id) FROM paid_action)`} {
+		mustExec(w, reserve)
+		err := community.TerritoryUpdate{}.OnPaid(w.Ctx, tx, community.TerritoryUpdateArgs{Name: "bitcoin", Description: new("changed")}, community.TerritoryResult{})
+		if err == nil || err.Error() != "territory bitcoin is not reserved for action 7" || lookAt(w, "bitcoin").Description == "changed" {
+			t.Errorf("paid, reserved %s: %v", what, err)
 		}
 	}
 }

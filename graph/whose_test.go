@@ -132,3 +132,30 @@ func TestNothingRememberedIsBelievedUnasked(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 }
+
+// Each server counts epochs of its own: one that has taken over may come to the number at which something was remembered,
+// and lack the key, or have revoked it. So what was remembered at another server is asked again, whatever is asked with
+// it.
+func TestNothingRememberedAtAnotherServerIsBelieved(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	var number int64
+	var since time.Time
+	if err := pool.QueryRow(t.Context(), `SELECT epoch, pg_postmaster_start_time() FROM key_epoch`).Scan(&number, &since); err != nil {
+		t.Fatal(err)
+	}
+	for server, want := range map[time.Time]int64{since: 1, since.Add(-time.Hour): 0} {
+		for name, hashes := range map[string][][]byte{"alone": {HashKey("alice")}, "beside one not met": {HashKey("alice"), HashKey("bob")}} {
+			k := &keyring{pool: pool}
+			k.kept.Store(newEpoch(epochID{number, server.UnixNano()}))
+			k.kept.Load().holders.Add(string(HashKey("alice")), holder{user: 1}) // who has no key here
+			var all []*whose
+			for _, hash := range hashes {
+				all = append(all, &whose{hash: hash})
+			}
+			if err := k.look(t.Context(), all); err != nil || all[0].found.user != want {
+				t.Errorf("remembered at %s of %s, %s: the key of %d, want %d, %v", server, since, name, all[0].found.user, want, err)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package lightning_test
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,6 +33,32 @@ func TestEachSettledReadsEveryPage(t *testing.T) {
 	})
 	if err != nil || len(seen) != 1 || seen[0].Hash != last.Hash || seen[0].Received != last.Amount {
 		t.Errorf("%+v, %v", seen, err)
+	}
+}
+
+// What came by keysend or spontaneous AMP was never asked for, so it is not listed: it is no invoice that somebody paid for
+// nothing. Nor does one without a hash keep the others from being listed.
+func TestEachSettledLeavesOutWhatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	c, server, node := fixture(t)
+	keysend, amp, ours := request(1, false), request(2, false), request(3, false)
+	server.ShowAsKeysend(keysend.Hash)
+	server.ShowAsAMP(amp.Hash)
+	for _, r := range []paidaction.InvoiceRequest{keysend, amp, ours} {
+		if _, err := node.Add(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if err := node.PayHash(r.Hash, simnode.Payment{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var seen []paidaction.Hash
+	err := c.EachSettled(t.Context(), time.Unix(0, 0), func(v paidaction.NodeInvoice) error {
+		seen = append(seen, v.Hash)
+		return nil
+	})
+	if err != nil || !slices.Equal(seen, []paidaction.Hash{ours.Hash}) {
+		t.Errorf("%s, %v", seen, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
 )
@@ -115,6 +116,49 @@ func TestNumberOfWalletsIsBounded(t *testing.T) {
 	}
 	if saved := w.save(user, s.settings()); saved.Priority != 4 {
 		t.Errorf("the newest has priority %d, and is not last", saved.Priority)
+	}
+}
+
+// Two processes test at once, and both find room. Who stores second waits for the first, and looks again.
+func TestNumberOfWalletsIsBoundedAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *wallet.Config) { c.Limits.Wallets = 1 })
+	elsewhere, err := wallet.New(w.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, s := w.user(), newLNbits(t, w.mint)
+	stored, commit, first, second := make(chan struct{}), make(chan struct{}), make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := w.SaveIf(w.ctx, user, 0, "", s.settings(), func(context.Context, *db.Queries) error {
+			close(stored)
+			<-commit
+			return nil
+		})
+		first <- err
+	}()
+	select {
+	case <-stored:
+	case err := <-first:
+		t.Fatal(err)
+	}
+	go func() { second <- errorOf(elsewhere.Save(w.ctx, user, 0, "", s.settings())) }()
+	for waits := false; !waits && len(second) == 0; {
+		if err := w.pool.QueryRow(w.ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(commit)
+	if err := <-first; err != nil {
+		t.Errorf("the first: %v", err)
+	}
+	if err := <-second; codeOf(err) != wallet.CodeTooMany {
+		t.Errorf("the second: %v", err)
+	}
+	if list, err := w.List(w.ctx, user); err != nil || len(list) != 1 {
+		t.Errorf("%d wallets, error %v", len(list), err)
 	}
 }
 

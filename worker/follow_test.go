@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/lndtest"
@@ -143,6 +147,53 @@ func TestTheSweepFindsWhatNobodyTellsOf(t *testing.T) {
 		w.pay(pa)
 		w.awaitState(pa.ID, paidaction.Paid)
 		w.wantOnce(pa.ID)
+	}
+}
+
+// answered lets something happen each time the database has answered a question.
+type answered struct {
+	question string
+	happens  func()
+}
+
+func (a *answered) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	return context.WithValue(ctx, a, strings.Contains(data.SQL, a.question))
+}
+
+func (a *answered) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	if is, _ := ctx.Value(a).(bool); is {
+		a.happens()
+	}
+}
+
+// A check reads which hold invoices are open, and ends the streams of all others. One that is opened since is in no such
+// list, and its stream, which alone tells that it is held, goes on.
+func TestACheckEndsNoStreamThatBeganAfterItRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	since := &answered{question: "OpenHoldInvoices"}
+	settings := w.pool.Config()
+	settings.ConnConfig.Tracer = since
+	var err error
+	if w.config.Pool, err = pgxpool.NewWithConfig(w.ctx, settings); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.config.Pool.Close)
+	l := w.listener(w.node)
+	ctx, stop := context.WithCancel(w.ctx)
+	defer l.holds.wait()
+	defer stop()
+	since.happens = func() {
+		hash := w.begin(paidaction.Pessimistic).Invoice.Hash
+		if err := l.OnInvoices(ctx, []paidaction.InvoiceEvent{{Hash: hash, State: paidaction.InvoiceOpen, AddIndex: 1}}); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := l.CheckHolds(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.holds.count(); n != 1 {
+		t.Errorf("%d streams of 1 hold invoice", n)
 	}
 }
 

@@ -175,22 +175,22 @@ func (s *Server) sender(send func(*lnrpc.Invoice) error) func(paidaction.Invoice
 		state := inv
 		state.State = e.State
 		m.State, m.SettleIndex = rpcState(state), e.SettleIndex
-		s.mu.Lock()
-		amp := s.amp[e.Hash]
-		s.mu.Unlock()
-		if amp {
-			m.RHash, m.RPreimage, m.PaymentRequest, m.IsAmp = nil, nil, "", true
-		}
 		return send(m)
 	}
 }
 
-// show is an invoice with its bulk.
+// show is an invoice with its bulk, or as what came without one.
 func (s *Server) show(inv simnode.Invoice) *lnrpc.Invoice {
 	s.mu.Lock()
-	bulk := max(s.bulk, s.bulks[inv.Request.Hash])
+	bulk, unasked := max(s.bulk, s.bulks[inv.Request.Hash]), s.unasked[inv.Request.Hash]
 	s.mu.Unlock()
 	m := rpcInvoice(inv)
+	switch unasked {
+	case byAMP:
+		m.RHash, m.RPreimage, m.PaymentRequest, m.IsAmp = nil, nil, "", true
+	case byKeysend:
+		m.PaymentRequest, m.IsKeysend = "", true
+	}
 	if bulk > 0 {
 		m.Htlcs = append(m.Htlcs, &lnrpc.InvoiceHTLC{State: lnrpc.InvoiceHTLCState_CANCELED, CustomRecords: map[uint64][]byte{1 << 16: make([]byte, bulk)}})
 	}

@@ -65,7 +65,7 @@ type Server struct {
 	graph     map[string]bool // known nodes, by public key
 	peer      *simnode.Node   // the node that unscripted payments reach
 	local     paidaction.Msat // in channels
-	amp       map[paidaction.Hash]bool
+	unasked   map[paidaction.Hash]unasked
 	mute      *mute                   // nil unless it is silent about payments
 	bulk      int                     // bytes that come beside each invoice, and each payment in a list
 	bulks     map[paidaction.Hash]int // the same for single invoices
@@ -109,7 +109,7 @@ func newServer(node *simnode.Node) (*Server, error) {
 	s := &Server{
 		Node: node, rootKey: []byte("root key of " + node.Name()), version: "0.21.3-beta commit=lndtest",
 		payments: make(map[paidaction.Hash]*payment), routes: make(map[paidaction.Hash]*lnrpc.Payment), routesTo: make(map[string]*lnrpc.Payment), clock: time.Now,
-		back: make(chan struct{}), amp: make(map[paidaction.Hash]bool), decoded: make(map[paidaction.Hash]paidaction.Hash), graph: make(map[string]bool), bulks: make(map[paidaction.Hash]int),
+		back: make(chan struct{}), unasked: make(map[paidaction.Hash]unasked), decoded: make(map[paidaction.Hash]paidaction.Hash), graph: make(map[string]bool), bulks: make(map[paidaction.Hash]int),
 	}
 	mac, err := macaroon.New(s.rootKey, []byte("0"), "lnd", macaroon.LatestVersion)
 	if err != nil {
@@ -235,8 +235,19 @@ func (s *Server) SetChainless(chainless bool) { s.set(func() { s.chainless = cha
 // SetKeysend sets whether the node announces that it accepts payments that nobody has asked for.
 func (s *Server) SetKeysend(takes bool) { s.set(func() { s.keysend = takes }) }
 
+// unasked is how a payment came that nobody had asked for; LND makes an invoice of each.
+type unasked int
+
+const (
+	byAMP unasked = iota + 1
+	byKeysend
+)
+
 // ShowAsAMP makes the node report an invoice as LND reports a spontaneous AMP payment: without a hash.
-func (s *Server) ShowAsAMP(h paidaction.Hash) { s.set(func() { s.amp[h] = true }) }
+func (s *Server) ShowAsAMP(h paidaction.Hash) { s.set(func() { s.unasked[h] = byAMP }) }
+
+// ShowAsKeysend makes the node report an invoice as LND reports a keysend payment: with the hash that its payer chose.
+func (s *Server) ShowAsKeysend(h paidaction.Hash) { s.set(func() { s.unasked[h] = byKeysend }) }
 
 // SetGraph sets whether the node has synced to the graph of channels; at first it has.
 func (s *Server) SetGraph(synced bool) { s.set(func() { s.graphless = !synced }) }
