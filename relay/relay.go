@@ -117,7 +117,7 @@ func (s Settings) withDefaults() Settings {
 	s.ExpirySlack = cmp.Or(s.ExpirySlack, 2*time.Minute)
 	s.AskTimeout = cmp.Or(s.AskTimeout, 10*time.Second)
 	s.LookTimeout = cmp.Or(s.LookTimeout, 2*time.Second)
-	s.MaxWait = cmp.Or(s.MaxWait, time.Hour)
+	s.MaxWait = cmp.Or(s.MaxWait, paidaction.MaxWait)
 	s.Audit = cmp.Or(s.Audit, 5*time.Second)
 	s.Pause = cmp.Or(s.Pause, 2*time.Second)
 	s.Poll = cmp.Or(s.Poll, time.Second)

@@ -91,7 +91,7 @@ func (s *service) clockConfirmed(ctx context.Context) error {
 
 // reconciled is what reconcile compares, with a pause before the second look.
 func (s *service) reconciled(again time.Duration) reconcile.Config {
-	return reconcile.Config{Pool: s.pool, Nodes: s.nodes, Senders: s.senders().Names(), Issuers: s.nodes.Names(), Again: again}
+	return reconcile.Config{Pool: s.pool, Nodes: s.nodes, Senders: s.senders().Names(), Issuers: s.nodes.Names(), Again: again, MaxWait: s.config.Relay.MaxWait}
 }
 
 // reconcileAgain is long enough for changes under way between a node and the database to arrive.

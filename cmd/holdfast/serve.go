@@ -152,7 +152,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 		return nil, err
 	}
 	s.readiness = s.newReadiness()
-	s.lookout = operator.NewLookout(operator.Config{Pool: pool, Queues: worker.Queues(), Locks: e.config.Lock.Strategy == "postgres"})
+	s.lookout = operator.NewLookout(operator.Config{Pool: pool, Queues: worker.Queues(), Locks: e.config.Lock.Strategy == "postgres", MaxWait: e.config.Relay.MaxWait})
 	s.registry.MustRegister(s.readiness, operator.NewCollector(s.lookout, e.log))
 	if len(e.config.OperatorKey) > 0 {
 		if s.operator, err = s.operatorPages(ctx); err != nil {
