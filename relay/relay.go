@@ -106,6 +106,9 @@ type Settings struct {
 	WithdrawLimit paidaction.Msat // the most of one withdrawal, its highest fee included; default 1,000,000 sats
 }
 
+// MaxSendWindow is the longest SendWindow that a process may have.
+const MaxSendWindow = time.Minute
+
 // DefaultSettings are what the zero value stands for.
 func DefaultSettings() Settings { return Settings{}.withDefaults() }
 
