@@ -244,8 +244,12 @@ func (s *service) dial() error {
 		s.clients = append(s.clients, client)
 	}
 	nodes, err := lightning.NewNodes(s.clients...)
+	if err != nil {
+		return err
+	}
+	nodes.Known = pool.NewRegister(s.pool, time.Now).Known
 	s.nodes = nodes
-	return err
+	return nil
 }
 
 func (s *service) close() {
