@@ -19,6 +19,10 @@ const (
 
 // Nodes are several nodes by name, in the order in which they are asked to issue. They are safe for concurrent use.
 type Nodes struct {
+	// Known, if set, is an error where a node is known by another key than the one that it answers with. Set it before the
+	// first use.
+	Known func(ctx context.Context, name, key string) error
+
 	nodes []*pooled
 	now   func() time.Time
 }
@@ -75,8 +79,8 @@ func (ns *Nodes) Node(name string) (paidaction.Node, error) {
 	return c, nil
 }
 
-// Issuer implements paidaction.Nodes: it returns the first node that answers, suits, and is synced to the chain (spec 01
-// §1.6), or LIGHTNING_UNAVAILABLE with each node's answer as the cause.
+// Issuer implements paidaction.Nodes: it returns the first node that answers, suits, is synced to the chain (spec 01
+// §1.6), and is the one that is known by its name, or LIGHTNING_UNAVAILABLE with each node's answer as the cause.
 func (ns *Nodes) Issuer(ctx context.Context) (string, error) {
 	var said []error
 	for _, n := range ns.nodes {
@@ -107,14 +111,17 @@ func (ns *Nodes) probe(ctx context.Context, n *pooled) error {
 	limited, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	info, err := n.client.Info(limited)
-	if ctx.Err() != nil {
-		return ctx.Err() // the caller gave up: that says nothing about the node
-	}
 	if err == nil { // Check has perhaps not come so far yet: coins of a test network would pay for what is done
 		err = n.client.suits(info)
 	}
 	if err == nil && !info.Synced {
 		err = fmt.Errorf("lightning node %s is behind the chain, at height %d", n.client.Name(), info.Height)
+	}
+	if err == nil && ns.Known != nil { // what is paid to a stranger may not be ours, and what was wiped may be wiped again
+		err = ns.Known(limited, n.client.Name(), info.PubKey)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err() // the caller gave up: that says nothing about the node
 	}
 	n.asked, n.err = ns.now(), err
 	return err

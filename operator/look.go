@@ -4,6 +4,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
+	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 // Limits.
@@ -30,10 +32,11 @@ const (
 
 // Config says what is looked at. Pool and Queues are required.
 type Config struct {
-	Pool   *pgxpool.Pool
-	Queues []string         // of jobs
-	Locks  bool             // locks are kept in PostgreSQL: elsewhere each process knows only its own
-	Now    func() time.Time // default time.Now
+	Pool    *pgxpool.Pool
+	Queues  []string         // of jobs
+	Locks   bool             // locks are kept in PostgreSQL: elsewhere each process knows only its own
+	MaxWait time.Duration    // how long a withdrawal may wait for a node that can send it; default paidaction.MaxWait
+	Now     func() time.Time // default time.Now
 }
 
 // Lookout looks at the database, at most once in five seconds, whoever asks. It is safe for concurrent use.
@@ -49,6 +52,7 @@ func NewLookout(c Config) *Lookout {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	c.MaxWait = cmp.Or(c.MaxWait, paidaction.MaxWait)
 	return &Lookout{Config: c}
 }
 
@@ -118,6 +122,7 @@ func (l *Lookout) Look(ctx context.Context) (*Look, error) {
 // look reads everything in one snapshot.
 func (l *Lookout) look(ctx context.Context) (*Look, error) {
 	at := l.Now().UTC()
+	since := at.Add(-stuckAfter)
 	look := &Look{At: at}
 	var system []int64
 	for _, account := range ledger.System() {
@@ -126,14 +131,14 @@ func (l *Lookout) look(ctx context.Context) (*Look, error) {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, l.Pool, options, func(tx pgx.Tx) error {
 		q := db.New(tx)
-		open, err := q.OpenByState(ctx, db.OpenByStateParams{StuckSince: at.Add(-stuckAfter), Page: page})
+		open, err := q.OpenByState(ctx, db.OpenByStateParams{StuckSince: since, WaitsSince: since.Add(-l.MaxWait), Page: page})
 		if err != nil {
 			return err
 		}
 		for _, o := range open {
 			look.Open = append(look.Open, OpenActions{o.State, o.Actions, o.Stuck, at.Sub(o.Oldest)})
 		}
-		if look.Stuck, err = stuck(ctx, q, at.Add(-stuckAfter)); err != nil {
+		if look.Stuck, err = stuck(ctx, q, since, l.MaxWait); err != nil {
 			return err
 		}
 		jobs, err := q.JobsByQueue(ctx, db.JobsByQueueParams{Queues: l.Queues, Page: page})
@@ -165,8 +170,8 @@ func (l *Lookout) look(ctx context.Context) (*Look, error) {
 	return look, err
 }
 
-func stuck(ctx context.Context, q *db.Queries, since time.Time) ([]StuckAction, error) {
-	rows, err := q.ListStuck(ctx, db.ListStuckParams{At: &since, Page: listed})
+func stuck(ctx context.Context, q *db.Queries, since time.Time, maxWait time.Duration) ([]StuckAction, error) {
+	rows, err := q.ListStuck(ctx, db.ListStuckParams{At: &since, WaitsSince: since.Add(-maxWait), Page: listed})
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}

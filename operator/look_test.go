@@ -3,6 +3,8 @@ package operator_test
 import (
 	"fmt"
 	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -161,8 +163,8 @@ func TestLookIsBounded(t *testing.T) {
 	}
 }
 
-// A payment that its receiver lets hang is not stuck, or each receiver could have the operator called. One that no node
-// has taken is.
+// A payment that its receiver lets hang is not stuck, or each receiver could have the operator called. Nor is a withdrawal
+// while it may wait for a node that can send it. One that has waited for longer is, as is one that a node may have.
 func TestAHangingPaymentIsNotStuck(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
@@ -177,11 +179,73 @@ func TestAHangingPaymentIsNotStuck(t *testing.T) {
 	w.AwaitShown(hanging.ID)
 	stop()
 	untaken := withdraw()
-	w.Clock.Advance(untaken.Deadline.Add(2 * time.Minute).Sub(w.Clock.Now()))
-
 	l := operator.NewLookout(operator.Config{Pool: w.Pool, Queues: worker.Queues(), Now: w.Clock.Now})
-	wantLines(t, shown(t, l), "actions_open state=FORWARDING 2", "actions_stuck state=FORWARDING 1")
-	if look, err := l.Look(w.Ctx); err != nil || len(look.Stuck) != 1 || look.Stuck[0].ID != untaken.ID {
-		t.Errorf("%+v, %v", look, err)
+	want := func(after time.Duration, stuck ...int64) {
+		t.Helper()
+		w.Clock.Advance(untaken.CreatedAt.Add(after).Sub(w.Clock.Now()))
+		wantLines(t, shown(t, l), "actions_open state=FORWARDING 2", fmt.Sprint("actions_stuck state=FORWARDING ", len(stuck)))
+		look, err := l.Look(w.Ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var listed []int64
+		for _, a := range look.Stuck {
+			listed = append(listed, a.ID)
+		}
+		if !slices.Equal(listed, stuck) {
+			t.Errorf("after %s these are stuck: %d, want %d", after, listed, stuck)
+		}
+	}
+	change := func(sql string) {
+		t.Helper()
+		if _, err := w.Pool.Exec(w.Ctx, sql, untaken.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(untaken.Deadline.Add(2 * time.Minute).Sub(untaken.CreatedAt))
+	want(paidaction.MaxWait)
+	change(`UPDATE relay_payment SET node = 'sim' WHERE action_id = $1`)
+	want(paidaction.MaxWait+10*time.Second, untaken.ID)
+	change(`UPDATE relay_payment SET node = NULL WHERE action_id = $1`)
+	want(paidaction.MaxWait + 89*time.Second)
+	want(paidaction.MaxWait+95*time.Second, untaken.ID)
+	change(`UPDATE relay_payment SET requeued_at = created_at + interval '1 minute' WHERE action_id = $1`) // it waits anew
+	want(paidaction.MaxWait + 105*time.Second)
+	want(paidaction.MaxWait+155*time.Second, untaken.ID)
+}
+
+// What is passed on to a receiver has nothing to wait for: meanwhile the payer's payment is held.
+func TestAForwardThatNoNodeTakesIsStuck(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	alice := w.User("alice", 100_000, 0)
+	w.Wallets.Add(alice)
+	pa := w.Pay(w.User("payer", 0, 0), community.KindZap, community.ZapArgs{Item: w.Post(alice, "a post"), Sats: 100}, paidaction.P2P)
+	if err := w.Node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Advance(pa.ID)
+	w.WantState(pa.ID, paidaction.Forwarding)
+	w.Clock.Advance(w.Look(pa.ID).Deadline.Add(2 * time.Minute).Sub(w.Clock.Now()))
+	l := operator.NewLookout(operator.Config{Pool: w.Pool, Queues: worker.Queues(), Now: w.Clock.Now})
+	wantLines(t, shown(t, l), "actions_stuck state=FORWARDING 1")
+}
+
+// Whose process died while it waited is skipped when it is its turn: nobody is told how long ago it began to wait.
+func TestTheDeadDoNotWait(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	if _, err := w.Pool.Exec(w.Ctx, `
+		INSERT INTO lock_key (key, ticket, since, expires_at, hold_until, waiting) VALUES ('k', 'held', now(), now() + interval '1 hour', now() + interval '1 hour', 3);
+		INSERT INTO lock_process VALUES ('alive', 'alive', now() + interval '1 hour'), ('dead', 'dead', now() - interval '1 hour');
+		INSERT INTO lock_ticket (id, key, process, ttl_ms, hold_ms, since) VALUES ('a', 'k', 'dead', 1, 1, now() - interval '1 day'),
+			('b', 'k', 'alive', 1, 1, now() - interval '1 minute'), ('c', 'k', 'gone', 1, 1, now() - interval '1 day')`); err != nil {
+		t.Fatal(err)
+	}
+	l := operator.NewLookout(operator.Config{Pool: w.Pool, Queues: worker.Queues(), Locks: true})
+	_, longest, _ := strings.Cut(shown(t, l), "lock_oldest_wait_seconds ")
+	longest, _, _ = strings.Cut(longest, "\n")
+	if seconds, err := strconv.ParseFloat(longest, 64); err != nil || seconds < 60 || seconds > 3600 {
+		t.Errorf("the longest wait is %q seconds", longest)
 	}
 }

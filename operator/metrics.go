@@ -40,7 +40,7 @@ func NewCollector(lookout *Lookout, log *slog.Logger) *Collector {
 		balance:      desc("ledger_msat", "What the system accounts hold, in millisatoshis.", "account", "asset"),
 		locksHeld:    desc("locks_held", "Locks held in PostgreSQL by all processes, at most 100."),
 		locksWaiting: desc("locks_waiting", "Requests that wait for these locks."),
-		lockWait:     desc("lock_oldest_wait_seconds", "The longest that one of them has waited."),
+		lockWait:     desc("lock_oldest_wait_seconds", "The longest that one of them has waited whose process is alive."),
 	}
 }
 
@@ -106,7 +106,9 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		for _, held := range look.Locks {
 			waiting += held.Waiting
 			for _, w := range held.Waiters {
-				longest = max(longest, w.For.Seconds())
+				if w.Alive { // the others are skipped when it is their turn
+					longest = max(longest, w.For.Seconds())
+				}
 			}
 		}
 		show(c.locksHeld, float64(len(look.Locks)))

@@ -67,6 +67,9 @@ type Forward struct {
 	CLTVDelta uint32
 }
 
+// MaxWait is how long a withdrawal waits for a node that can send it, unless the settings say otherwise.
+const MaxWait = time.Hour
+
 // MinOuterLife is the least time that the payer of a wrapped invoice has (spec 03 §3.2).
 const MinOuterLife = 60 * time.Second
 

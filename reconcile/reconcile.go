@@ -31,6 +31,7 @@ type Config struct {
 	Issuers []string
 	Now     func() time.Time // default time.Now
 	Grace   time.Duration    // how late an open action may be; default 90 seconds, enough for sweeps and a restart
+	MaxWait time.Duration    // how long a withdrawal may wait for a node that can send it; default paidaction.MaxWait
 	Since   time.Duration    // how far back ended invoices are compared with the nodes; default 24 hours
 	// Again is how long to wait before looking once more at what seems broken: what has moved by then was only under
 	// way, between a node's answer and our row. 0: look once, since nothing is running.
@@ -53,6 +54,7 @@ func (c Config) defaults() Config {
 		c.Now = time.Now
 	}
 	c.Grace = cmp.Or(c.Grace, 90*time.Second)
+	c.MaxWait = cmp.Or(c.MaxWait, paidaction.MaxWait)
 	c.Since = cmp.Or(c.Since, 24*time.Hour)
 	c.page = cmp.Or(c.page, page)
 	return c

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -274,6 +275,32 @@ func TestAFailureFromBeforeTheSendIsNoneOfWhatWasPaid(t *testing.T) {
 	if found := run(t, w).Invariants[8]; found.Broken != 1 || found.Breaks[0].Kind != "payment-lost" {
 		t.Errorf("%+v", found)
 	}
+}
+
+// A withdrawal may wait for a node that can send it, and is past its deadline meanwhile. One that has waited for longer is a
+// break, as is one that a node may have.
+func TestAWithdrawalThatWaitsForANodeIsNoBreak(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	inv := w.Network.AddReceiver("carol").Issue(simnode.Ask{Amount: 20 * sat})
+	pa := w.Pay(w.User("alice", 0, 100_000), community.KindWithdraw, community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, "")
+	want := func(after time.Duration, overdue bool) {
+		t.Helper()
+		w.Clock.Advance(pa.CreatedAt.Add(after).Sub(w.Clock.Now()))
+		found := run(t, w).Invariants[6].Breaks
+		if is := slices.ContainsFunc(found, func(b reconcile.Break) bool { return b.Kind == "overdue" }); is != overdue {
+			t.Errorf("after %s: %v, overdue %t", after, found, overdue)
+		}
+	}
+	want(pa.Deadline.Add(2*time.Minute).Sub(pa.CreatedAt), false)
+	exec(w, `UPDATE relay_payment SET node = 'sim'`)
+	want(pa.Deadline.Add(2*time.Minute).Sub(pa.CreatedAt), true)
+	exec(w, `UPDATE relay_payment SET node = NULL`)
+	want(paidaction.MaxWait+89*time.Second, false)
+	want(paidaction.MaxWait+91*time.Second, true)
+	exec(w, `UPDATE relay_payment SET requeued_at = created_at + interval '1 minute'`) // it waits anew
+	want(paidaction.MaxWait+91*time.Second, false)
+	want(paidaction.MaxWait+151*time.Second, true)
 }
 
 // One job may be for several actions: it counts for each of them.

@@ -451,7 +451,7 @@ func (r *run) open(ctx context.Context) error {
 			return err
 		}
 		for after := int64(0); ; {
-			rows, err := q.BreaksOfDeadlines(ctx, db.BreaksOfDeadlinesParams{Overdue: late, After: after, Page: page})
+			rows, err := q.BreaksOfDeadlines(ctx, db.BreaksOfDeadlinesParams{Overdue: late, WaitsSince: late.Add(-r.MaxWait), After: after, Page: page})
 			for _, b := range rows {
 				r.foundOpen(b)
 				after = b.ID

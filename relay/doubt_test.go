@@ -84,7 +84,7 @@ func TestAPaymentWaitsForWhoMayYetSendIt(t *testing.T) {
 	b.AwaitStage(pa.ID, "incoming")
 	b.paidByTheSecond(inv.Bolt11) // now it does
 	b.Clock.Advance(time.Minute)
-	passed = time.Minute
+	passed = 2 * relay.MaxSendWindow
 	if claimed, err := r.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
 		t.Fatalf("claimed by the first node again: %t, error %v", claimed, err)
 	}
@@ -92,6 +92,33 @@ func TestAPaymentWaitsForWhoMayYetSendIt(t *testing.T) {
 		if c.Method == simnode.MethodPay {
 			t.Error("the first node sent it as well")
 		}
+	}
+	for b.Advance(pa.ID) == paidaction.Moved {
+	}
+	b.WantState(pa.ID, paidaction.Paid)
+	b.wantPaidOut(inv.Hash, 50_000)
+	b.wantSound()
+}
+
+// What another process has claimed it may send for as long as any settings allow, whatever one's own do.
+func TestAPaymentWaitsForTheLongestSendWindow(t *testing.T) {
+	b := setup(t, "one", "two").rich(100)
+	inv := b.issue(simnode.Ask{Amount: 50_000})
+	pa := b.withdraw(inv.Bolt11)
+	since, passed := time.Now(), time.Duration(0)
+	r := b.NewRelay(func(c *relay.Config) {
+		c.Settings.SendWindow = time.Second
+		c.Doubted = func() (time.Time, bool) { return since, true }
+		c.Monotonic = func() time.Time { return since.Add(passed) }
+	})
+	for _, passed = range []time.Duration{0, relay.MaxSendWindow, 2 * relay.MaxSendWindow} {
+		if n := b.Node.Count(simnode.MethodPay, inv.Hash); n != 0 {
+			t.Fatalf("before %s it was sent", passed)
+		}
+		if claimed, err := r.Step(b.Ctx, "one", b.Engine.Advance); !claimed || err != nil {
+			t.Fatalf("after %s it is claimed: %t, error %v", passed, claimed, err)
+		}
+		b.Clock.Advance(time.Minute) // it pauses after each claim
 	}
 	for b.Advance(pa.ID) == paidaction.Moved {
 	}

@@ -136,10 +136,11 @@ func (r *Relay) forgotten(ctx context.Context, row db.RelayPayment) (has possess
 }
 
 // mayLack reports whether the database may have lost claims by which somebody sent, or is yet to send, after nodes were
-// asked at this moment. It does not matter whether its history was accepted since.
+// asked at this moment. It does not matter whether its history was accepted since, nor what this process's SendWindow is:
+// those who hold such claims may have a longer one.
 func (r *Relay) mayLack(asked time.Time) bool {
 	since, _ := r.Doubted()
-	return asked.Sub(since) < r.Settings.SendWindow+r.Settings.Grace+askOthers
+	return asked.Sub(since) < MaxSendWindow+r.Settings.Grace+askOthers
 }
 
 // counts is nil if what nodes said (forGood) is about all that this database may have forgotten: no copy has taken over

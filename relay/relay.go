@@ -107,6 +107,9 @@ type Settings struct {
 	WithdrawLimit paidaction.Msat // the most of one withdrawal, its highest fee included; default 1,000,000 sats
 }
 
+// MaxSendWindow is the longest SendWindow that a process may have.
+const MaxSendWindow = time.Minute
+
 // DefaultSettings are what the zero value stands for.
 func DefaultSettings() Settings { return Settings{}.withDefaults() }
 
@@ -118,7 +121,7 @@ func (s Settings) withDefaults() Settings {
 	s.ExpirySlack = cmp.Or(s.ExpirySlack, 2*time.Minute)
 	s.AskTimeout = cmp.Or(s.AskTimeout, 10*time.Second)
 	s.LookTimeout = cmp.Or(s.LookTimeout, 2*time.Second)
-	s.MaxWait = cmp.Or(s.MaxWait, time.Hour)
+	s.MaxWait = cmp.Or(s.MaxWait, paidaction.MaxWait)
 	s.Audit = cmp.Or(s.Audit, 5*time.Second)
 	s.Pause = cmp.Or(s.Pause, 2*time.Second)
 	s.Poll = cmp.Or(s.Poll, time.Second)

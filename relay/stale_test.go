@@ -113,7 +113,7 @@ func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
 	})
 	b.Nodes[1].After(simnode.MethodTrack, func(paidaction.Hash) {
 		b.paidByTheSecond(inv.Bolt11)
-		passed.Store(int64(time.Minute))
+		passed.Store(int64(2 * relay.MaxSendWindow))
 	})
 	if claimed, err := r.Step(b.Ctx, "one", nothing); !claimed || err != nil {
 		t.Fatal(claimed, err)

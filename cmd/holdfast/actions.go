@@ -100,7 +100,8 @@ func (c actionsStuck) Run(ctx context.Context, e *environment) error {
 		return fmt.Errorf("%w: --grace must not be below 0", errArguments)
 	}
 	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
-		rows, err := q.ListStuck(ctx, db.ListStuckParams{At: new(time.Now().Add(-c.Grace)), Page: c.Limit})
+		since := time.Now().Add(-c.Grace)
+		rows, err := q.ListStuck(ctx, db.ListStuckParams{At: &since, WaitsSince: since.Add(-e.config.Relay.MaxWait), Page: c.Limit})
 		if err != nil {
 			return err
 		}

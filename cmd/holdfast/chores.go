@@ -12,6 +12,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/dbclock"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/internal/keyauth"
 	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
@@ -22,6 +23,11 @@ import (
 
 // chorePage is how many rows a chore takes in one transaction.
 const chorePage = 1000
+
+// rewardsLimit is how long paying rewards may take. One statement adds up all votes of a day, and after an outage all days
+// are one transaction: whatever breaks that off breaks it off each time, and nobody is ever paid. Nobody's payment waits
+// for it, but balances are not folded in meanwhile.
+const rewardsLimit = 10 * time.Minute
 
 // chores are what the application does by the clock, whether or not anybody pays.
 func (s *service) chores() []worker.Chore {
@@ -42,10 +48,17 @@ func (s *service) chores() []worker.Chore {
 		{Name: "territories", Every: time.Minute, Do: func(ctx context.Context) error {
 			return community.BillTerritories(ctx, s.engine, settings)
 		}},
-		{Name: "daily rewards", Every: time.Minute, Do: s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
-			_, err := community.PayRewards(ctx, q, now, settings)
-			return err
-		})},
+		{Name: "daily rewards", Every: time.Minute, Limit: rewardsLimit, Do: func(ctx context.Context) error {
+			return s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
+				// Another process that pays them is waited for: its failures would count as if they were not paid.
+				bound := rewardsLimit.Milliseconds()
+				if err := q.BoundLocks(ctx, db.BoundLocksParams{Lock: bound, Statement: bound}); err != nil {
+					return err
+				}
+				_, err := community.PayRewards(ctx, q, now, settings)
+				return err
+			})(dbconn.Within(ctx, rewardsLimit))
+		}},
 		{Name: "old challenges of wallets", Every: time.Minute, Do: s.untilDone(keyauth.Sweep)},
 		{Name: "old keys", Every: time.Minute, Do: s.untilDone(graph.SweepKeys)},
 		{Name: "old fingerprints", Every: time.Minute, Do: s.untilDone(community.SweepFingerprints)},
@@ -91,7 +104,7 @@ func (s *service) clockConfirmed(ctx context.Context) error {
 
 // reconciled is what reconcile compares, with a pause before the second look.
 func (s *service) reconciled(again time.Duration) reconcile.Config {
-	return reconcile.Config{Pool: s.pool, Nodes: s.nodes, Senders: s.senders().Names(), Issuers: s.nodes.Names(), Again: again}
+	return reconcile.Config{Pool: s.pool, Nodes: s.nodes, Senders: s.senders().Names(), Issuers: s.nodes.Names(), Again: again, MaxWait: s.config.Relay.MaxWait}
 }
 
 // reconcileAgain is long enough for changes under way between a node and the database to arrive.

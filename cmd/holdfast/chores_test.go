@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/config"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/timeline"
 )
@@ -170,7 +172,8 @@ func TestAllBoostsThatAreOverAreTakenOff(t *testing.T) {
 }
 
 // A chore that fails at each turn raises the alert, even if each turn is broken off only after its minute: no chore comes
-// so seldom that the alert never counts enough failures. A reconciliation may take longer, and has alerts of its own.
+// so seldom that the alert never counts enough failures. Rewards and a reconciliation may take longer, and have alerts of
+// their own.
 func TestFailingChoresAreAlarmed(t *testing.T) {
 	t.Parallel()
 	var file struct {
@@ -181,23 +184,79 @@ func TestFailingChoresAreAlarmed(t *testing.T) {
 	if err := yaml.Unmarshal(ops(t, "alerts.yml"), &file); err != nil {
 		t.Fatal(err)
 	}
-	most, found := 0.0, false
-	for _, rule := range file.Groups[0].Rules {
-		if rule.Alert == "HoldfastLoopsFail" {
-			_, after, _ := strings.Cut(rule.Expr, "[15m])) > ")
-			if err := yaml.Unmarshal([]byte(after), &most); err != nil {
-				t.Fatal(err)
+	most := func(alert, within string) (failures float64) {
+		t.Helper()
+		for _, rule := range file.Groups[0].Rules {
+			if rule.Alert == alert {
+				_, after, _ := strings.Cut(rule.Expr, "["+within+"])) > ")
+				if err := yaml.Unmarshal([]byte(after), &failures); err != nil {
+					t.Fatal(err)
+				}
+				return failures
 			}
-			found = true
 		}
+		t.Fatalf("there is no alert %s", alert)
+		return 0
 	}
 	for _, c := range (&service{environment: &environment{config: &config.Config{}}}).chores() {
-		takes := time.Duration(0)
-		if c.Limit == 0 {
-			takes = time.Minute
+		alert, within, takes := "HoldfastLoopsFail", "15m", time.Minute
+		switch {
+		case c.Name == "daily rewards":
+			alert, within, takes = "HoldfastRewardsUnpaid", "1h", c.Limit
+		case c.Limit != 0:
+			takes = 0
 		}
-		if turns := (15 * time.Minute).Seconds() / (c.Every + takes).Seconds(); !found || turns <= most {
-			t.Errorf("%s has %v turns in 15 minutes, and more than %v failures are an alert", c.Name, turns, most)
+		window, err := time.ParseDuration(within)
+		if err != nil {
+			t.Fatal(err)
+		}
+		failures := most(alert, within)
+		if turns := window.Seconds() / (c.Every + takes).Seconds(); turns <= failures {
+			t.Errorf("%s has %v turns in %s, and more than %v failures are an alert", c.Name, turns, within, failures)
+		}
+	}
+}
+
+// Rewards that take longer than a chore, or than a statement may by the settings, are paid all the same: what is broken off
+// begins anew, and would never come to its end.
+func TestRewardsThatTakeLongArePaid(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	_, err := pool.Exec(t.Context(), `
+		INSERT INTO posting (from_account, to_account, msat, reason, at) VALUES (0, 4, 1000, 'donation', now() - interval '2 days');
+		INSERT INTO balance_delta (account_id, msat) VALUES (0, -1000), (4, 1000);
+		CREATE TABLE bounds (name text, setting text);
+		CREATE FUNCTION note_bounds() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO bounds SELECT name, setting FROM pg_settings WHERE name IN ('statement_timeout', 'lock_timeout');
+			PERFORM pg_sleep(1.5);
+			RETURN NULL;
+		END $$;
+		CREATE TRIGGER note_bounds AFTER INSERT ON reward_day FOR EACH STATEMENT EXECUTE FUNCTION note_bounds()`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := &environment{config: &config.Config{Prices: config.Prices{RewardTop: 100, RewardDays: 7}}}
+	env.timeline.Log = slog.New(slog.DiscardHandler)
+	impatient := pool.Config()
+	dbconn.BoundPool(impatient, time.Second) // as by the settings
+	bounded, err := pgxpool.NewWithConfig(t.Context(), impatient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(bounded.Close)
+	s := &service{pool: bounded, environment: env}
+	s.turn(t, "daily rewards")
+	rows, err := pool.Query(t.Context(), `SELECT DISTINCT setting::bigint FROM bounds`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit = 10 * time.Minute
+	if bounds, err := pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil || !slices.Equal(bounds, []int64{limit.Milliseconds()}) {
+		t.Errorf("a statement and a wait may take %d ms, error %v", bounds, err)
+	}
+	for _, c := range s.chores() {
+		if c.Name == "daily rewards" && c.Limit != limit {
+			t.Errorf("a turn may take %s", c.Limit)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,33 @@ func TestTheListOfNodesOnlyReads(t *testing.T) {
 		FROM lightning_node`, ours).Scan(&untouched); err != nil || !untouched {
 		t.Errorf("the list has changed what is known of the node, %v", err)
 	}
+}
+
+// What is paid to another node that answers under a name may not be ours: it is asked for no invoice, by no process, until an
+// operator says that it is the right one.
+func TestNoInvoiceIsAskedOfAnotherNode(t *testing.T) {
+	t.Parallel()
+	database := pgtest.New(t)
+	_, node := newNode(t)
+	if _, err := database.Exec(t.Context(), `INSERT INTO lightning_node (name, public_key, changed_at) VALUES ('sim', '02aa', '2026-01-01')`); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, settings(database, node, "HOLDFAST_ROLES=api"))
+	s.awaitReady(http.StatusOK)
+	post := func() string {
+		return s.graphql(http.Header{}, `mutation { createPost(title: "Hello") { id invoice { bolt11 } } }`, nil)
+	}
+	if body := post(); strings.Contains(body, `"bolt11"`) || !strings.Contains(body, "LIGHTNING_UNAVAILABLE") {
+		t.Error(body)
+	}
+	var key string
+	if err := database.QueryRow(t.Context(), `SELECT other_key FROM lightning_node WHERE disabled_reason IS NOT NULL`).Scan(&key); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, said := command(t, settings(database, node), "nodes", "enable", "sim", "--key", key); code != exitOK {
+		t.Fatalf("exit code %d\n%s%s", code, out, said)
+	}
+	s.await("it is asked for an invoice", func() bool { return strings.Contains(post(), `"bolt11"`) })
 }
 
 // A payment that its receiver lets hang no longer has a slot. An operator who stopped the node as soon as no slot is

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	"maps"
+	"regexp"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
@@ -85,4 +89,52 @@ func TestWhatIsUnderWayIsFollowedWhereNoNodeSends(t *testing.T) {
 	node.ScriptWasPaid(paidaction.Preimage(row.Preimage), 70_000, 1_000)
 	serve(t, settings(w.Pool, setting+";send=no"))
 	w.AwaitStage(zap.ID, "completed")
+}
+
+// While the store of the locks is away no node is leased, so no payment leaves, though the nodes look eligible: that calls
+// somebody. That payers wait in vain for their turn, because a node is slow, does not.
+func TestNothingIsSentWhileTheStoreOfTheLocksIsAway(t *testing.T) {
+	t.Parallel()
+	s := assemble(t, "HOLDFAST_LOCK_STRATEGY=redis", "HOLDFAST_LOCK_REDIS_URL=redis://127.0.0.1:1", "HOLDFAST_NODE_MIN_OUTBOUND=0")
+	health, err := s.places.Health(t.Context())
+	if err != nil || len(health) != 1 || !health[0].Eligible {
+		t.Fatalf("%+v, %v", health, err)
+	}
+	if _, err := s.relay.Leases.Lease(t.Context(), health[0].Name); !errors.Is(err, lock.ErrUnavailable) {
+		t.Errorf("the node is leased, %v", err)
+	}
+	families, err := s.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr string
+				Labels      struct{ Severity string }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(ops(t, "alerts.yml"), &file); err != nil {
+		t.Fatal(err)
+	}
+	var counts *regexp.Regexp // what the alert counts
+	for _, rule := range file.Groups[0].Rules {
+		if rule.Alert == "HoldfastLockStoreAway" {
+			if rule.Labels.Severity != "page" {
+				t.Errorf("it is a %s", rule.Labels.Severity)
+			}
+			counts = regexp.MustCompile(regexp.MustCompile(`status=~"([^"]+)"`).FindStringSubmatch(rule.Expr)[1])
+		}
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if status := m.GetLabel(); f.GetName() == "holdfast_lock_acquisitions_total" && !counts.MatchString(status[0].GetValue()) {
+				t.Errorf("%s is not counted", m)
+			}
+		}
+	}
+	if counts.MatchString("timeout") {
+		t.Errorf("the alert counts %s", counts)
+	}
 }

@@ -152,7 +152,7 @@ func newService(ctx context.Context, e *environment, pool *pgxpool.Pool) (_ *ser
 		return nil, err
 	}
 	s.readiness = s.newReadiness()
-	s.lookout = operator.NewLookout(operator.Config{Pool: pool, Queues: worker.Queues(), Locks: e.config.Lock.Strategy == "postgres"})
+	s.lookout = operator.NewLookout(operator.Config{Pool: pool, Queues: worker.Queues(), Locks: e.config.Lock.Strategy == "postgres", MaxWait: e.config.Relay.MaxWait})
 	s.registry.MustRegister(s.readiness, operator.NewCollector(s.lookout, e.log))
 	if len(e.config.OperatorKey) > 0 {
 		if s.operator, err = s.operatorPages(ctx); err != nil {
@@ -244,8 +244,12 @@ func (s *service) dial() error {
 		s.clients = append(s.clients, client)
 	}
 	nodes, err := lightning.NewNodes(s.clients...)
+	if err != nil {
+		return err
+	}
+	nodes.Known = pool.NewRegister(s.pool, time.Now).Known
 	s.nodes = nodes
-	return err
+	return nil
 }
 
 func (s *service) close() {

@@ -39,8 +39,8 @@ func (r Relay) Settings() relay.Settings {
 func (r Relay) check(refuse func(when bool, format string, args ...any)) {
 	refuse(r.MaxAttempts < 1, "No payment could leave: set HOLDFAST_RELAY_MAX_ATTEMPTS to 1 or more.")
 	// After a restart nothing that its node does not know is decided before its window is over, and that is in the row.
-	refuse(r.SendWindow < time.Second || r.SendWindow > time.Minute,
-		"No node could be asked in time, or what a stopped process had claimed would wait for long: set HOLDFAST_RELAY_SEND_WINDOW from 1s to 1m.")
+	refuse(r.SendWindow < time.Second || r.SendWindow > relay.MaxSendWindow,
+		"No node could be asked in time, or what a stopped process had claimed would wait for long: set HOLDFAST_RELAY_SEND_WINDOW from 1s to %s.", relay.MaxSendWindow)
 	refuse(r.SendTimeout < time.Second || r.SendTimeout%time.Second != 0 || r.SendTimeout > math.MaxInt32*time.Second,
 		"HOLDFAST_RELAY_SEND_TIMEOUT must be whole seconds, from 1s to %ds: LND counts no further.", math.MaxInt32)
 	refuse(r.AskTimeout <= 0, "No node could answer: set HOLDFAST_RELAY_ASK_TIMEOUT above zero.")

@@ -749,13 +749,15 @@ const listStuck = `-- name: ListStuck :many
 SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action a
 WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= $1 AND NOT (
     (state = 'FORWARDING' OR (state = 'FORWARDED' AND flow = 'OUTGOING')) AND EXISTS (
-        SELECT FROM relay_payment r WHERE r.action_id = a.id AND r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL OFFSET 0))
-ORDER BY deadline, id LIMIT $2
+        SELECT FROM relay_payment r WHERE r.action_id = a.id AND (r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL
+            OR r.stage = 'incoming' AND r.node IS NULL AND r.receiver_id IS NULL AND coalesce(r.requeued_at, r.created_at) > $2::timestamptz) OFFSET 0))
+ORDER BY deadline, id LIMIT $3
 `
 
 type ListStuckParams struct {
-	At   *time.Time
-	Page int32
+	At         *time.Time
+	WaitsSince time.Time
+	Page       int32
 }
 
 type ListStuckRow struct {
@@ -772,10 +774,11 @@ type ListStuckRow struct {
 	FailureCode *string
 }
 
-// While a node is at an outgoing payment, a passed deadline is not a fault, as in BreaksOfDeadlines: a receiver may let it hang for hours. Each is
-// looked up by its action, rather than among all payments that are open.
+// While a node is at an outgoing payment, a passed deadline is not a fault, as in BreaksOfDeadlines: a receiver may let it hang for hours. Nor is it of a
+// withdrawal that no node was given, while it may wait for one: waits_since is when what may wait until now began to. Each is looked up by its action,
+// rather than among all payments that are open.
 func (q *Queries) ListStuck(ctx context.Context, arg ListStuckParams) ([]ListStuckRow, error) {
-	rows, err := q.db.Query(ctx, listStuck, arg.At, arg.Page)
+	rows, err := q.db.Query(ctx, listStuck, arg.At, arg.WaitsSince, arg.Page)
 	if err != nil {
 		return nil, err
 	}
