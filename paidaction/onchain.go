@@ -17,8 +17,8 @@ var (
 	ErrNotOnChain = errors.New("only where a plain invoice was paid from a channel that was closed by force, does an action wait for what the chain shows")
 )
 
-// Arrived counts a payment that only the chain could show to arrive, and an operator has seen there that it has. The
-// action is PAID.
+// Arrived counts a payment that only the chain could show to arrive, and an operator has seen there that as much of it
+// as the action costs has. The action is PAID, and what was paid above that is nobody's.
 //
 // ErrNotOnChain where none is waited for; ErrNoAction is wrapped where there is no such action.
 func (e *Engine) Arrived(ctx context.Context, id int64) error {
@@ -63,11 +63,9 @@ func (e *Engine) afterChain(ctx context.Context, id int64, fact Fact, failure *E
 		return fmt.Errorf("%w: the invoice of action %d is %s at node %s, %d of %d msat from such a channel",
 			ErrNotOnChain, id, inv.State, pa.Invoice.Node, inv.OnChain, inv.Received)
 	}
-	found := finding{fact: fact, failure: failure, doubt: doubt}
-	if failure == nil {
-		found.received = max(inv.Received-inv.Keysend, pa.Cost)
-	}
-	moved, err := e.move(ctx, id, step, found)
+	// No more than the price counts as received of it: of several parts some may have arrived, and the operator was asked
+	// for the price.
+	moved, err := e.move(ctx, id, step, finding{fact: fact, received: inv.paid(pa.Cost), failure: failure, doubt: doubt})
 	if err == nil && !moved {
 		err = fmt.Errorf("%w: action %d has moved on", ErrNotOnChain, id)
 	}

@@ -225,7 +225,7 @@ var (
 	settledUnpaid = kind(9, "settled", "LookupInvoice", "A node has taken a payment, and its action is not PAID.",
 		byHand+"While it is open: `holdfast actions requeue {action}`. If it has ended, or was restored from a backup: book what was received to the payer by hand.")
 	onChain = kind(9, "on-chain", "LookupInvoice", "A plain invoice was paid from a channel that was closed by force. Its node counts the payment, and only the chain shows whether it arrives: the action waits for that.",
-		"Look at what the node has fetched of that channel (lncli closedchannels, once nothing of it is in limbo). If the payment is among it: `holdfast actions on-chain {action} --arrived --yes`; if its payer took it back: `holdfast actions on-chain {action} --lost --reason \"…\" --yes`.")
+		"Look at what the node has fetched of that channel (lncli closedchannels, once nothing of it is in limbo). If the payment is among it, the price at least: `holdfast actions on-chain {action} --arrived --yes`; if its payer took it back, or some of it, so that less than the price arrived: `holdfast actions on-chain {action} --lost --reason \"…\" --yes`.")
 	canceledUnfailed = kind(9, "canceled", "LookupInvoice", "A node has given a payment back or closed the invoice, and its action has not failed.",
 		byHand+"While it is open: `holdfast actions requeue {action}`. If it is PAID without the money: book the price as a loss.")
 	stillHeld = kind(9, "held", "LookupInvoice", "An action has ended, and the node still holds its payment.",

@@ -128,6 +128,8 @@ func judge(state paidaction.State, there paidaction.NodeInvoice, absent, issued,
 	switch {
 	case paid && gone && (known.Booked || (known.PaidInside && !absent)):
 		return nil, "" // a loss that is booked, or an invoice that was paid without the node
+	case awaits && unpaid && known.GivenUp && there.Received > there.OnChain: // the payer took only the rest of it back
+		return settledUnpaid, fmt.Sprintf("has %d msat of its invoice from channels that were open", there.Received-there.OnChain)
 	case (absent || awaits) && unpaid && known.GivenUp:
 		return nil, "" // somebody has looked at it
 	case absent && (issued || paid):

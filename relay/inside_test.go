@@ -59,6 +59,29 @@ func TestAPlainInvoiceOfOursIsPaidInside(t *testing.T) {
 	i.wantPaidInside(pa)
 }
 
+// What its node says is settled can no longer be paid inside, though nobody here has heard of that yet, or knows whether
+// the payment arrives: the balance would wait as long.
+func TestAnInvoiceOfOursThatWasPaidIsNotPaidInside(t *testing.T) {
+	for name, pay := range map[string]func(i *insider) error{
+		"from outside": func(i *insider) error { return i.Node.PayHash(i.post.Invoice.Hash, simnode.Payment{}) },
+		"out of a channel that was closed by force": func(i *insider) error {
+			_, err := i.Node.AddPartByForce(i.post.Invoice.Hash, i.post.Cost, 0)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := inside(t)
+			if err := pay(i); err != nil {
+				t.Fatal(err)
+			}
+			_, err := i.tryWithdraw(i.post.Invoice.Bolt11)
+			i.WantRefusal(err, paidaction.CodeDuplicate)
+			i.wantSats(1_000_000)
+			i.WantState(i.post.ID, paidaction.Pending)
+		})
+	}
+}
+
 // Somebody outside pays the invoice before the node hears of the cancel: theirs counts, and the withdrawal is refunded.
 func TestAnOutsidePaymentIsFasterThanTheInsideOne(t *testing.T) {
 	i := inside(t)

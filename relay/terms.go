@@ -340,7 +340,7 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 	switch {
 	case err == nil && paidaction.Flow(ours.Flow) == paidaction.FlowOptimistic:
 		out.Inside, out.Budget = ours.ActionID, 0
-		return out, nil
+		return out, r.isOpen(ctx, ours.Node, inv.Hash)
 	case err == nil:
 		return out, paidaction.Errorf(paidaction.CodeInvalidInput, "This is an invoice of this service: it cannot be paid from a balance here.")
 	case !errors.Is(err, pgx.ErrNoRows):
@@ -354,6 +354,22 @@ func (r *Relay) payable(ctx context.Context, p paidaction.Payee, inv paidaction.
 		return out, err
 	}
 	return out, r.notPaid(ctx, a, inv.Hash)
+}
+
+// isOpen refuses to pay an invoice of ours inside that its node says is settled or cancelled: its action may wait for
+// days before anybody knows what it was paid with (paidaction.NodeInvoice.Awaits), and the balance of who pays with it.
+// A node that does not answer is passed over: the invoice is cancelled before anything counts.
+func (r *Relay) isOpen(ctx context.Context, name string, h paidaction.Hash) error {
+	node, err := r.Issuers.Node(name)
+	if err != nil {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, r.Settings.LookTimeout)
+	defer cancel()
+	if now, err := node.LookupInvoice(limited, h); err == nil && now.State != paidaction.InvoiceOpen {
+		return paidaction.Errorf(paidaction.CodeDuplicate, "This invoice can no longer be paid.")
+	}
+	return nil
 }
 
 // notPaid asks every node whether it has paid, or is paying, a hash already, since our own records may be lost. The

@@ -7,7 +7,7 @@ SELECT used FROM foreign_hash WHERE payment_hash = $1;
 
 -- name: InvoiceOfHash :one
 -- One of our own invoices.
-SELECT invoice.action_id, paid_action.flow
+SELECT invoice.action_id, invoice.node, paid_action.flow
 FROM invoice JOIN paid_action ON paid_action.id = invoice.action_id WHERE invoice.payment_hash = $1;
 
 -- name: InsertInner :exec
@@ -285,8 +285,8 @@ SELECT count(*) FROM relay_payment WHERE stage = 'incoming' AND node = @node;
 -- Unfinished payments by stage: at most a page of each, the oldest first. For the comparison of rows see profile.sql.
 SELECT s.stage::relay_stage AS stage, c.payments, c.oldest FROM unnest(ARRAY['incoming', 'in_work', 'pending_confirmation']::relay_stage[]) AS s (stage)
 CROSS JOIN LATERAL (
-    SELECT count(*) AS payments, min(p.created_at)::timestamptz AS oldest FROM (
-        SELECT r.created_at FROM relay_payment r WHERE (r.stage, r.id) > (s.stage, 0) AND r.stage <= s.stage ORDER BY r.stage, r.id LIMIT @page
+    SELECT count(*) AS payments, min(p.since)::timestamptz AS oldest FROM (
+        SELECT coalesce(r.requeued_at, r.created_at) AS since FROM relay_payment r WHERE (r.stage, r.id) > (s.stage, 0) AND r.stage <= s.stage ORDER BY r.stage, r.id LIMIT @page
     ) AS p
 ) AS c WHERE c.payments > 0 ORDER BY 1;
 

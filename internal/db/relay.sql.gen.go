@@ -629,12 +629,13 @@ func (q *Queries) InsertInner(ctx context.Context, arg InsertInnerParams) error 
 }
 
 const invoiceOfHash = `-- name: InvoiceOfHash :one
-SELECT invoice.action_id, paid_action.flow
+SELECT invoice.action_id, invoice.node, paid_action.flow
 FROM invoice JOIN paid_action ON paid_action.id = invoice.action_id WHERE invoice.payment_hash = $1
 `
 
 type InvoiceOfHashRow struct {
 	ActionID int64
+	Node     string
 	Flow     string
 }
 
@@ -642,7 +643,7 @@ type InvoiceOfHashRow struct {
 func (q *Queries) InvoiceOfHash(ctx context.Context, paymentHash []byte) (InvoiceOfHashRow, error) {
 	row := q.db.QueryRow(ctx, invoiceOfHash, paymentHash)
 	var i InvoiceOfHashRow
-	err := row.Scan(&i.ActionID, &i.Flow)
+	err := row.Scan(&i.ActionID, &i.Node, &i.Flow)
 	return i, err
 }
 
@@ -1032,8 +1033,8 @@ func (q *Queries) RelayOfNode(ctx context.Context, arg RelayOfNodeParams) ([]Rel
 const relayStages = `-- name: RelayStages :many
 SELECT s.stage::relay_stage AS stage, c.payments, c.oldest FROM unnest(ARRAY['incoming', 'in_work', 'pending_confirmation']::relay_stage[]) AS s (stage)
 CROSS JOIN LATERAL (
-    SELECT count(*) AS payments, min(p.created_at)::timestamptz AS oldest FROM (
-        SELECT r.created_at FROM relay_payment r WHERE (r.stage, r.id) > (s.stage, 0) AND r.stage <= s.stage ORDER BY r.stage, r.id LIMIT $1
+    SELECT count(*) AS payments, min(p.since)::timestamptz AS oldest FROM (
+        SELECT coalesce(r.requeued_at, r.created_at) AS since FROM relay_payment r WHERE (r.stage, r.id) > (s.stage, 0) AND r.stage <= s.stage ORDER BY r.stage, r.id LIMIT $1
     ) AS p
 ) AS c WHERE c.payments > 0 ORDER BY 1
 `

@@ -267,7 +267,7 @@ func (w *world) pay(r *request, pa *paidaction.PaidAction, tries int) {
 	if r.pays.atExpiry && tries == 0 {
 		w.touch(pa.ID, paidAtExpiry)
 	}
-	if tries == 0 && (w.receiverPays(r, pa, node) || w.paysByForce(r, pa, node, pays.Msat)) {
+	if tries == 0 && (w.receiverPays(r, pa, node) || w.paysByForce(r, pa, node)) {
 		return
 	}
 	err := node.PayHash(pa.Invoice.Hash, pays)

@@ -88,8 +88,8 @@ func (w *world) receiverPays(r *request, pa *paidaction.PaidAction, node *simnod
 // paysByForce is a payer whose channel is closed by force while they pay a plain invoice, now and then. The node counts
 // what it finds there, and it counts for us once an operator has seen it on the chain. Where the database or a node
 // forgets, nobody could say any more which of the two came first.
-func (w *world) paysByForce(r *request, pa *paidaction.PaidAction, node *simnode.Node, msat paidaction.Msat) bool {
-	key := r.label + " pays by force"
+func (w *world) paysByForce(r *request, pa *paidaction.PaidAction, node *simnode.Node) bool {
+	key, msat := r.label+" pays by force", pa.Invoice.Amount
 	if pa.Flow != paidaction.FlowOptimistic || w.calm || w.plan.loses() || w.without[key] || !w.chance.happens(w.plan.trouble, key, pa.Attempt) {
 		return false
 	}

@@ -76,6 +76,14 @@ type Issued struct {
 	Preimage paidaction.Preimage
 }
 
+// parts is in how many parts a payment comes, where at least so many were asked for.
+func (a Act) parts(asked int) int {
+	if a == Splits || a == TakesPart {
+		return max(asked, 2)
+	}
+	return asked
+}
+
 // Issue makes an invoice.
 func (r *Receiver) Issue(a Ask) Issued {
 	r.net.mu.Lock()
@@ -98,9 +106,7 @@ func (r *Receiver) Issue(a Ask) Issued {
 	if a.Features == nil {
 		a.Features = standardFeatures
 	}
-	if a.Act == Splits || a.Act == TakesPart {
-		a.Parts = max(a.Parts, 2)
-	}
+	a.Parts = a.Act.parts(a.Parts)
 	now := r.net.clock()
 	inv := signed{To: r.key, ID: r.net.issued, Bolt11: paidaction.Bolt11{
 		Hash: a.Hash, Destination: r.key, Amount: a.Amount, Description: a.Memo, DescriptionHash: a.DescriptionHash, Created: now,
@@ -124,7 +130,7 @@ func (r *Receiver) Change(h paidaction.Hash, to Act) {
 	defer r.net.mu.Unlock()
 	for _, a := range r.issued {
 		if a.Hash == h {
-			a.Act = to
+			a.Act, a.Parts = to, to.parts(a.Parts)
 		}
 	}
 }
