@@ -52,7 +52,7 @@ const (
 
 // withdrawArgs names an invoice of somebody outside, an address, or the invoice of another act here.
 func withdrawArgs(w *world, r *request) any {
-	args := community.WithdrawArgs{MaxFeeSats: int64(r.draw % 40), Comment: fmt.Sprintf("act %d", r.id)}
+	args := community.WithdrawArgs{MaxFeeSats: int64(r.draw % 40)}
 	outside := w.outside[r.draw%uint64(len(w.outside))]
 	if r.again {
 		from := w.outside[0]
@@ -64,7 +64,7 @@ func withdrawArgs(w *world, r *request) any {
 	}
 	switch r.draw >> 16 % 4 {
 	case 0:
-		args.To, args.Sats = fmt.Sprintf("%d@outside", outside.id), new(r.sats(20))
+		args.To, args.Sats, args.Comment = fmt.Sprintf("%d@outside", outside.id), new(r.sats(20)), fmt.Sprintf("act %d", r.id) // an invoice takes none
 	case 1:
 		if invoices := w.model.openInvoices(); len(invoices) > 0 {
 			args.To = invoices[r.draw>>20%uint64(len(invoices))]
