@@ -7,7 +7,7 @@ type Fact string
 // The facts that move an action.
 const (
 	Requested         Fact = "REQUESTED"        // a person asked for the action
-	InvoiceIsPaid     Fact = "INVOICE_SETTLED"  // the node says SETTLED
+	InvoiceIsPaid     Fact = "INVOICE_SETTLED"  // the node says SETTLED, and the payment has arrived (Awaits)
 	InvoiceIsHeld     Fact = "INVOICE_ACCEPTED" // the node says ACCEPTED, with enough blocks left
 	InvoiceIsGone     Fact = "INVOICE_CANCELED" // the node says CANCELED
 	NeverIssued       Fact = "NEVER_ISSUED"     // no invoice was issued in time, and nobody was given one
@@ -22,7 +22,7 @@ const (
 	IncomingSettled   Fact = "INCOMING_SETTLED" // the wrapped invoice is settled with the receiver's preimage
 	BalanceWasDebited Fact = "BALANCE_DEBITED"  // there is no incoming invoice: the payer's balance was debited
 	WrittenOff        Fact = "WRITTEN_OFF"      // an operator: it was done, or its receiver paid, and the node that could tell more has lost its data
-	GivenUp           Fact = "GIVEN_UP"         // an operator: the node that issued the invoice has lost its data, and the invoice has expired
+	GivenUp           Fact = "GIVEN_UP"         // an operator: the node that issued the invoice has lost its data, and the invoice has expired; or the payment never arrived (onchain.go)
 	PaidInside        Fact = "PAID_INSIDE"      // a withdrawal from here pays this invoice: no node may take a payment for it
 )
 

@@ -13,11 +13,27 @@ import (
 
 const tookItBack = "Your payment has not arrived. Pay again."
 
+// postUnpaid is a post whose plain invoice waits for its payer.
+func postUnpaid(w *enginetest.World, payer int64) *paidaction.PaidAction {
+	w.Helper()
+	return w.Pay(payer, community.KindItemCreate, community.ItemCreateArgs{Title: "a post"}, paidaction.Optimistic)
+}
+
+// wantOnlyThePrice fails the test unless a paid action counts no more than its price as received.
+func wantOnlyThePrice(w *enginetest.World, payer int64, pa *paidaction.PaidAction) {
+	w.Helper()
+	if paid := w.WantState(pa.ID, paidaction.Paid); paid.Invoice.Received != pa.Cost {
+		w.Errorf("%d msat count as received", paid.Invoice.Received)
+	}
+	w.WantBalance(ledger.UserCredits(payer), 0)
+	w.WantSound()
+}
+
 // paidByForce is a post whose plain invoice was paid from a channel that its payer closes by force, without a block left.
 func paidByForce(t *testing.T, comes func(*enginetest.World, *paidaction.PaidAction) paidaction.Msat) (*enginetest.World, *paidaction.PaidAction) {
 	t.Helper()
 	w := enginetest.New(t, paidaction.Settings{})
-	pa := w.Pay(w.User("payer", 0, 0), community.KindItemCreate, community.ItemCreateArgs{Title: "a post"}, paidaction.Optimistic)
+	pa := postUnpaid(w, w.User("payer", 0, 0))
 	before := paidaction.Msat(0) // what came from an open channel
 	if comes != nil {
 		before = comes(w, pa)
@@ -108,7 +124,7 @@ func TestWhatOnlyTheChainShowsIsNoExcess(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
 	payer := w.User("payer", 0, 0)
-	pa := w.Pay(payer, community.KindItemCreate, community.ItemCreateArgs{Title: "a post"}, paidaction.Optimistic)
+	pa := postUnpaid(w, payer)
 	total := pa.Cost + 1_000_000
 	if _, err := w.Node.AddPart(pa.Invoice.Hash, pa.Cost, total, 0); err != nil {
 		t.Fatal(err)
@@ -117,11 +133,7 @@ func TestWhatOnlyTheChainShowsIsNoExcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Advance(pa.ID)
-	if paid := w.WantState(pa.ID, paidaction.Paid); paid.Invoice.Received != pa.Cost {
-		t.Errorf("%d msat count as received", paid.Invoice.Received)
-	}
-	w.WantBalance(ledger.UserCredits(payer), 0)
-	w.WantSound()
+	wantOnlyThePrice(w, payer, pa)
 }
 
 // Of several parts only those may have arrived that make up the price: that is what the operator has seen.
@@ -129,7 +141,7 @@ func TestWhatArrivedFromTheChainIsThePriceAtMost(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
 	payer := w.User("payer", 0, 0)
-	pa := w.Pay(payer, community.KindItemCreate, community.ItemCreateArgs{Title: "a post"}, paidaction.Optimistic)
+	pa := postUnpaid(w, payer)
 	total := pa.Cost + 1_000_000
 	for _, msat := range []paidaction.Msat{pa.Cost, 1_000_000} {
 		if _, err := w.Node.AddPartByForce(pa.Invoice.Hash, msat, total); err != nil {
@@ -140,11 +152,7 @@ func TestWhatArrivedFromTheChainIsThePriceAtMost(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Drain()
-	if paid := w.WantState(pa.ID, paidaction.Paid); paid.Invoice.Received != pa.Cost {
-		t.Errorf("%d msat count as received", paid.Invoice.Received)
-	}
-	w.WantBalance(ledger.UserCredits(payer), 0)
-	w.WantSound()
+	wantOnlyThePrice(w, payer, pa)
 }
 
 // An operator decides only what waits for the chain.

@@ -12,8 +12,9 @@ import (
 )
 
 // A node that can send less than the pool's bound (HOLDFAST_NODE_MIN_OUTBOUND) is leased to nobody, until channels are
-// opened or filled: for days. A forward would wait for it until the receiver's invoice expires, or the blocks of its payer's payment run out. So none is offered
-// that only such nodes could send, and one that waits for them goes back to its payer.
+// opened or filled: for days. A forward would wait for it until the receiver's invoice expires, or the blocks of its
+// payer's payment run out. So none is offered that only such nodes could send, and one that waits for them goes back to
+// its payer.
 
 // lowAge is how long an answer counts. It is short because the answer costs little, and somebody's payment goes back
 // because of it.

@@ -525,7 +525,7 @@ ORDER BY relay_attempt.id;
 
 -- name: LossOf :one
 -- Whether an action's payment was lost, and the loss booked (what goes to the nodes' account is a routing fee); and whether it was paid
--- by a withdrawal here; and whether an operator gave it up, since its node had lost its data.
+-- by a withdrawal here; and whether an operator gave it up, since its node had lost its data, or its payment never arrived.
 SELECT (EXISTS (SELECT FROM posting WHERE posting.action_id = @action_id AND from_account = 8 AND to_account <> 0))::boolean AS booked,
     (EXISTS (SELECT FROM relay_payment WHERE inside_id = @action_id AND preimage IS NOT NULL))::boolean AS paid_inside,
     (EXISTS (SELECT FROM action_history WHERE action_history.action_id = @action_id AND fact = 'GIVEN_UP'))::boolean AS given_up;

@@ -1377,7 +1377,7 @@ type LossOfRow struct {
 }
 
 // Whether an action's payment was lost, and the loss booked (what goes to the nodes' account is a routing fee); and whether it was paid
-// by a withdrawal here; and whether an operator gave it up, since its node had lost its data.
+// by a withdrawal here; and whether an operator gave it up, since its node had lost its data, or its payment never arrived.
 func (q *Queries) LossOf(ctx context.Context, actionID *int64) (LossOfRow, error) {
 	row := q.db.QueryRow(ctx, lossOf, actionID)
 	var i LossOfRow

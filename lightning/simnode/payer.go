@@ -100,32 +100,32 @@ func (n *Node) PayBolt11(bolt11 string, p Payment) error {
 // AddPart sends one HTLC of a payment of total (0: the invoice's amount). Until the parts reach the total, the invoice
 // stays OPEN and holds them.
 func (n *Node) AddPart(h paidaction.Hash, msat, total paidaction.Msat, expiryHeight uint32) (PartID, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	inv, err := n.payable(h)
-	if err != nil {
-		return 0, err
-	}
-	if total == 0 {
-		total = inv.Request.Amount
-	}
-	return n.accept(inv, Part{Msat: msat, Total: total, ExpiryHeight: expiryHeight, AcceptHeight: n.height})
+	return n.addPart(h, Part{Msat: msat, Total: total, ExpiryHeight: expiryHeight}, false)
 }
 
 // AddPartByForce sends one HTLC as AddPart does, of a payment of total (0: the invoice's amount), in a channel that its
 // payer closes by force. It has no block left, and the node takes it all the same: LND asks for the blocks with 0 as the
-// present height then (contractcourt), and notes that as the height at which it was accepted. It will never arrive.
+// present height then (contractcourt), and notes that as the height at which it was accepted.
 func (n *Node) AddPartByForce(h paidaction.Hash, msat, total paidaction.Msat) (PartID, error) {
+	return n.addPart(h, Part{Msat: msat, Total: total}, true)
+}
+
+func (n *Node) addPart(h paidaction.Hash, part Part, byForce bool) (PartID, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	inv, err := n.payable(h)
 	if err != nil {
 		return 0, err
 	}
-	if total == 0 {
-		total = inv.Request.Amount
+	if part.Total == 0 {
+		part.Total = inv.Request.Amount
 	}
-	return n.accept(inv, Part{Msat: msat, Total: total, ExpiryHeight: n.height})
+	if byForce {
+		part.ExpiryHeight = n.height
+	} else {
+		part.AcceptHeight = n.height
+	}
+	return n.accept(inv, part)
 }
 
 // Keysend is a payment by somebody who knows the preimage, for example a receiver whose invoice is inside this one. LND
