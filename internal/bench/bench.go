@@ -160,11 +160,12 @@ func (r *run) end() error {
 func (r *run) rounds(ctx context.Context, round func(context.Context) error) (c conditions, err error) {
 	for i := range r.Rounds {
 		r.say("\nRound %d of %d", i+1, r.Rounds)
+		r.measured.begin()
 		if err := round(ctx); err != nil {
 			return c, err
 		}
 	}
-	c = conditions{Rounds: r.Rounds, Seconds: r.Takes.Seconds(), Noise: noiseOf(r.measured.calibrations, r.measured.rates())}
+	c = conditions{Rounds: r.Rounds, Seconds: r.Takes.Seconds(), Noise: noiseOf(r.measured.watch.rounds, r.measured.rates())}
 	if c.Noisy = !c.Noise.within(quiet); c.Noisy && !r.Noisy {
 		return c, noisy(c.Noise)
 	}

@@ -128,19 +128,22 @@ func TestFigures(t *testing.T) {
 func TestNoiseIsTheSlowestOverTheFastest(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		paces []pace
-		rates []figure
-		noise noise
-		quiet bool
+		rounds [][]pace
+		rates  []figure
+		noise  noise
+		quiet  bool
 	}{
 		{nil, nil, noise{pace{1, 1}, 1}, true},
-		{[]pace{{25, 5}, {20, 5}, {24, 10}}, []figure{{100, 120}, {40, 20, 30}}, noise{pace{1.25, 2}, 2}, true},
-		{[]pace{{25, 5}, {20, 5}, {30, 5}}, nil, noise{pace{1.5, 1}, 1}, false},
-		{[]pace{{20, 10}, {20, 4}, {20, 8}}, nil, noise{pace{1, 2.5}, 1}, false},
+		{[][]pace{{{25, 5}, {20, 5}, {24, 10}}}, []figure{{100, 120}, {40, 20, 30}}, noise{pace{1.25, 2}, 2}, true},
+		{[][]pace{{{25, 5}, {20, 5}, {30, 5}}}, nil, noise{pace{1.5, 1}, 1}, false},
+		{[][]pace{{{20, 10}, {20, 4}, {20, 8}}}, nil, noise{pace{1, 2.5}, 1}, false},
+		// Each of two rounds is compared with itself, and the worse of each counts.
+		{[][]pace{{{20, 5}, {22, 5}}, nil, {{40, 5}, {40, 10}}}, nil, noise{pace{1.1, 2}, 1}, true},
+		{[][]pace{{{20, 5}, {20, 5}}, {{40, 5}, {60, 5}}}, nil, noise{pace{1.5, 1}, 1}, false},
 		{nil, []figure{{100, 120}, {1500, 600, 900}}, noise{pace{1, 1}, 2.5}, false},
 	} {
-		if n := noiseOf(c.paces, c.rates); n != c.noise || n.within(quiet) != c.quiet {
-			t.Errorf("%v, %v: noise %v", c.paces, c.rates, n)
+		if n := noiseOf(c.rounds, c.rates); n != c.noise || n.within(quiet) != c.quiet {
+			t.Errorf("%v, %v: noise %v", c.rounds, c.rates, n)
 		}
 	}
 	if p, err := calibrate(); err != nil || p.Calculation <= 0 || p.Changes <= 0 {

@@ -19,7 +19,7 @@ const (
 	calibrationWork = 500
 	// calibrationChanges is how often the other process is asked, about 40 ms' worth.
 	calibrationChanges = 2000
-	// first is how often a run calibrates before it measures anything, to learn how fast the machine is.
+	// first is how often a round calibrates before it measures anything, to learn how fast the machine is.
 	first = 20
 	// patience is how long a run waits in all for the machine to become quiet: even the last measurement leaves
 	// PostgreSQL some work.
@@ -36,7 +36,7 @@ type pace struct {
 
 // noise is how much a machine was disturbed during a run.
 type noise struct {
-	pace // how many times as long a calibration took beside one measurement as beside another
+	pace // how many times as long a calibration took beside one measurement as beside another of the same round
 	// Rounds is how many times as fast the same was, at most, in one round as in another. A machine can be quiet whenever
 	// a measurement begins, and be slowed down under its load.
 	Rounds float64 `json:"rounds"`
@@ -63,7 +63,7 @@ func (p pace) within(bound pace) bool {
 func (n noise) within(bound noise) bool { return n.pace.within(bound.pace) && n.Rounds <= bound.Rounds }
 
 func (n noise) String() string {
-	return fmt.Sprintf("the same calculation took up to %.2f times as long at one time as at another, changes between processes %.2f times; of two rounds one was up to %.2f times as fast",
+	return fmt.Sprintf("the same calculation took up to %.2f times as long at one time of a round as at another, changes between processes %.2f times; of two rounds one was up to %.2f times as fast",
 		n.Calculation, n.Changes, n.Rounds)
 }
 
@@ -79,13 +79,18 @@ func extremes(calibrations []pace) (shortest, longest pace) {
 	return shortest, longest
 }
 
-// noiseOf is the noise of a run by the calibrations beside its measurements, and by how fast it found the same to be in
-// each round.
-func noiseOf(calibrations []pace, rates []figure) noise {
+// noiseOf is the noise of a run by the calibrations beside the measurements of each round, and by how fast it found the
+// same to be in each round. What is compared is compared within a round: a machine that is slower for a whole one
+// disturbs no ratio.
+func noiseOf(rounds [][]pace, rates []figure) noise {
 	n := noise{pace{1, 1}, 1}
-	if len(calibrations) > 0 {
+	for _, calibrations := range rounds {
+		if len(calibrations) == 0 {
+			continue
+		}
 		shortest, longest := extremes(calibrations)
-		n.pace = longest.over(shortest)
+		p := longest.over(shortest)
+		n.pace = pace{max(n.Calculation, p.Calculation), max(n.Changes, p.Changes)}
 	}
 	for _, rate := range rates {
 		s := rate.spread()
@@ -102,14 +107,20 @@ func noisy(n noise) error {
 
 // watch is what the calibrations of a run say about the machine.
 type watch struct {
-	calibrations []pace // the one before each measurement
-	all          []pace
-	waited       time.Duration
+	rounds [][]pace // the calibration before each measurement, by round
+	all    []pace   // those of this round, also while it waited
+	waited time.Duration
 }
+
+// begin begins a round. What is never divided into rounds is one.
+func (w *watch) begin() { w.rounds, w.all = append(w.rounds, nil), nil }
 
 // quietly measures once the machine is quiet, or once the run has used up its patience.
 func quietly[T any](w *watch, o Options, measure func() (T, error)) (T, error) {
-	begun := time.Now()
+	if len(w.rounds) == 0 {
+		w.begin()
+	}
+	begun, round := time.Now(), &w.rounds[len(w.rounds)-1]
 	for {
 		took, err := calibrate()
 		if err != nil {
@@ -120,7 +131,7 @@ func quietly[T any](w *watch, o Options, measure func() (T, error)) (T, error) {
 		fastest, _ := extremes(w.all)
 		still := len(w.all) > first && took.over(fastest).within(calm)
 		if still || o.Noisy || w.waited+time.Since(begun) > patience {
-			w.calibrations = append(w.calibrations, took)
+			*round = append(*round, took)
 			w.waited += time.Since(begun)
 			return measure()
 		}

@@ -63,6 +63,7 @@ func (r *realRun) creations(ctx context.Context, report *RealReport) error {
 		report.Creations = append(report.Creations, Creation{Clients: clients})
 	}
 	for range r.Rounds {
+		report.begin()
 		for i := range report.Creations {
 			c := &report.Creations[i]
 			alone, err := quietly(&report.watch, r.Options, func() (done, error) { return repeat(ctx, c.Clients, r.Takes, r.bare) })

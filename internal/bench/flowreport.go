@@ -84,7 +84,7 @@ func (r *FlowReport) noise() noise {
 	for _, f := range r.Flows {
 		rates = append(rates, f.PerSecond)
 	}
-	return noiseOf(r.calibrations, rates)
+	return noiseOf(r.rounds, rates)
 }
 
 // MarshalJSON is the value of "lightning" in the last line: the five names of spec 00 §0.2, with the latencies of the

@@ -66,7 +66,7 @@ func Lightning(ctx context.Context, o Options) (*FlowReport, error) {
 	if report.LND, err = realNode(ctx, o); err != nil {
 		return nil, fmt.Errorf("with a real LND: %w", err)
 	}
-	report.calibrations = append(report.calibrations, report.LND.calibrations...)
+	report.rounds = append(report.rounds, report.LND.rounds...)
 	if n := report.noise(); !n.within(quiet) && !o.Noisy {
 		return nil, noisy(n)
 	}
@@ -109,6 +109,7 @@ func fakeFlows(ctx context.Context, o Options) (_ *FlowReport, err error) {
 	report := newFlowReport(o)
 	for round := range o.Rounds {
 		o.say("\nRound %d of %d", round+1, o.Rounds)
+		report.begin()
 		if err := f.round(ctx, report); err != nil {
 			return nil, err
 		}

@@ -99,7 +99,7 @@ func Recover(ctx context.Context, o Options, before Restarts) (*Recovery, error)
 			return nil, fmt.Errorf("recovery after %d actions, with the node %s: %w", r.actions, r.of, err)
 		}
 	}
-	recovery.Noise = noiseOf(w.calibrations, nil)
+	recovery.Noise = noiseOf(w.rounds, nil)
 	return recovery, recovery.judge(o.Noisy)
 }
 
