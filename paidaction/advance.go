@@ -109,6 +109,9 @@ func (e *Engine) advance(ctx context.Context, pa *PaidAction, driven bool) (Prog
 			found, err = e.observe(ctx, pa, driven)
 		}
 	}
+	if errors.Is(err, errOnChain) {
+		return e.awaitChain(ctx, pa, err)
+	}
 	if err != nil {
 		return Owing, fmt.Errorf("action %d in %s: %w", pa.ID, pa.State, err)
 	}

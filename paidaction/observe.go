@@ -102,7 +102,7 @@ func (e *Engine) judge(ctx context.Context, node Node, pa *PaidAction, inv NodeI
 			return finding{fact: InvoiceIsHeld, received: inv.paid(pa.Cost), taken: true}, nil
 		}
 		if pa.Flow == FlowOptimistic && inv.Awaits(pa.Cost) {
-			return finding{}, fmt.Errorf("%w: node %s counts %d msat of it", ErrOnChain, pa.Invoice.Node, inv.OnChain)
+			return finding{}, fmt.Errorf("%w: node %s counts %d msat of it", errOnChain, pa.Invoice.Node, inv.OnChain)
 		}
 		return finding{fact: InvoiceIsPaid, received: inv.paid(pa.Cost)}, nil
 	case InvoiceCanceled:

@@ -5,17 +5,50 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
 var (
-	// ErrOnChain says that a node counts a payment of which only the chain will show whether it arrives (Awaits).
-	ErrOnChain = errors.New("it came from a channel that was closed by force, and only the chain shows whether it arrives")
+	// errOnChain says that a node counts a payment of which only the chain will show whether it arrives (Awaits).
+	errOnChain = errors.New("it came from a channel that was closed by force, and only the chain shows whether it arrives")
 
 	// ErrNotOnChain says that an action does not wait for the chain, so that nobody has to say what that has shown.
 	ErrNotOnChain = errors.New("only where a plain invoice was paid from a channel that was closed by force, does an action wait for what the chain shows")
 )
+
+// chainEvery is how often an action that waits for the chain is looked at past its deadline. Only an operator ends that,
+// perhaps weeks later.
+const chainEvery = time.Hour
+
+// awaitChain puts off the deadline of an action that waits for the chain, once it has passed. Otherwise the action would
+// count as stuck, and each sweep would ask its node.
+func (e *Engine) awaitChain(ctx context.Context, pa *PaidAction, why error) (Progress, error) {
+	now := e.now()
+	if now.Before(*pa.Deadline) {
+		return Waiting, nil
+	}
+	if err := e.ConfirmClock(ctx); err != nil {
+		return Owing, err
+	}
+	var put int64
+	err := e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) (err error) {
+		next := now.Add(chainEvery)
+		if put, err = q.AwaitChain(ctx, db.AwaitChainParams{ID: pa.ID, At: now, Deadline: next}); err != nil || put == 0 {
+			return err
+		}
+		return e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: pa.ID, At: next})
+	})
+	if err != nil {
+		return Owing, fmt.Errorf("put off the deadline of action %d: %w", pa.ID, err)
+	}
+	if put > 0 {
+		e.Log.WarnContext(ctx, "an action waits until an operator says what the chain has shown", "action", pa.ID, "state", pa.State, "why", why)
+		e.changed(pa.ID)
+	}
+	return Waiting, nil
+}
 
 // Arrived counts a payment that only the chain could show to arrive, and an operator has seen there that as much of it
 // as the action costs has. The action is PAID, and what was paid above that is nobody's.

@@ -42,7 +42,7 @@ func paidByForce(t *testing.T, comes func(*enginetest.World, *paidaction.PaidAct
 		t.Fatal(err)
 	}
 	w.Clock.Advance(time.Hour)
-	if p, err := w.Engine.Advance(w.Ctx, pa.ID); p != paidaction.Owing || !errors.Is(err, paidaction.ErrOnChain) {
+	if p, err := w.Engine.Advance(w.Ctx, pa.ID); p != paidaction.Waiting || err != nil {
 		t.Fatalf("progress %d, error %v", p, err)
 	}
 	if n := w.Count(`SELECT count(*) FROM posting WHERE action_id = $1`, pa.ID); n != 0 {
@@ -117,6 +117,34 @@ func TestWhatOnlyTheChainShowsIsNotPaid(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Its deadline is put off each time it has passed, by an hour, with one job: the sweep that runs each second does not ask
+// its node, and it is not stuck.
+func TestWhatWaitsForTheChainIsLookedAtOnceAnHour(t *testing.T) {
+	t.Parallel()
+	w, pa := paidByForce(t, nil)
+	asked := 0
+	w.Node.After(simnode.MethodLookup, func(paidaction.Hash) { asked++ })
+	want := func(looks int, wait time.Duration) {
+		t.Helper()
+		if moved, err := w.Engine.SweepOverdue(w.Ctx); moved != 0 || err != nil || asked != looks {
+			t.Errorf("%d moved, %v; the node was asked %d times, want %d", moved, err, asked, looks)
+		}
+		now := w.WantState(pa.ID, paidaction.Pending)
+		if left := now.Deadline.Sub(w.Clock.Now()); left != wait {
+			t.Errorf("its deadline is in %s, want %s", left, wait)
+		}
+		if n := w.Count(`SELECT count(*) FROM river_job WHERE kind = 'advance' AND (args->>'action')::bigint = $1 AND scheduled_at = $2`, pa.ID, now.Deadline); n != 1 {
+			t.Errorf("%d jobs at its deadline", n)
+		}
+	}
+	want(0, time.Hour)
+	w.Clock.Advance(time.Hour - time.Second)
+	want(0, time.Second)
+	w.Clock.Advance(time.Second)
+	want(1, time.Hour)
+	want(1, time.Hour)
 }
 
 // What is paid above the price is the payer's only once it has arrived, too.

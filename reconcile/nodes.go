@@ -97,12 +97,12 @@ func (r *run) compareInvoice(ctx context.Context, node paidaction.Node, row db.I
 		r.found(otherText.broken(at{actions: []int64{row.ActionID}, node: row.Node, hash: paidaction.Hash(row.PaymentHash).String()},
 			"action %d is %s: node %s has another text of its invoice", row.ActionID, state, row.Node))
 	}
-	if deadline := now.PaidAction.Deadline; !state.Terminal() && deadline != nil && r.Now().Before(deadline.Add(r.Grace)) {
-		return nil // under way
+	awaits := paidaction.Flow(now.PaidAction.Flow) == paidaction.FlowOptimistic && there.Awaits(paidaction.Msat(now.PaidAction.CostMsat))
+	if deadline := now.PaidAction.Deadline; !state.Terminal() && !awaits && deadline != nil && r.Now().Before(deadline.Add(r.Grace)) {
+		return nil // under way; of what waits for the chain the deadline is put off
 	}
 	var booked int64
 	var known db.LossOfRow
-	awaits := paidaction.Flow(now.PaidAction.Flow) == paidaction.FlowOptimistic && there.Awaits(paidaction.Msat(now.PaidAction.CostMsat))
 	if state == paidaction.Paid || absent || awaits {
 		if known, err = q.LossOf(ctx, &row.ActionID); err != nil {
 			return fmt.Errorf("read the losses of action %d: %w", row.ActionID, err)

@@ -1,7 +1,6 @@
 package reconcile_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,10 +8,11 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/reconcile"
 )
 
-// A payment out of a channel that was closed by force is told from the beginning of its action's delay until somebody
-// says what became of it. Of one that was lost is told what came through open channels: its payer is to have that back.
+// A payment out of a channel that was closed by force is told at once, and until somebody says what became of it. Its
+// action is not past its deadline meanwhile, and has a job. Of one that was lost is told what came through open channels: its payer is to have that back.
 func TestWhatArrivedOfALostPaymentIsTold(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]paidaction.Msat{"nothing of it": 0, "400 msat": 400} {
@@ -28,13 +28,17 @@ func TestWhatArrivedOfALostPaymentIsTold(t *testing.T) {
 			if _, err := w.Node.AddPartByForce(pa.Invoice.Hash, pa.Cost-open, 0); err != nil {
 				t.Fatal(err)
 			}
-			w.Clock.Advance(time.Hour)
-			if _, err := w.Engine.Advance(w.Ctx, pa.ID); !errors.Is(err, paidaction.ErrOnChain) {
-				t.Fatal(err)
-			}
-			nine := run(t, w).Invariants[8]
-			if len(nine.Breaks) != 1 || nine.Breaks[0].Kind != "on-chain" {
-				t.Errorf("while it waits: %+v", nine)
+			var nine reconcile.Invariant
+			for _, later := range []time.Duration{0, time.Hour, 2 * time.Hour} {
+				w.Clock.Advance(later)
+				w.Drain()
+				report := run(t, w)
+				if nine = report.Invariants[8]; len(nine.Breaks) != 1 || nine.Breaks[0].Kind != "on-chain" {
+					t.Errorf("after a further %s: %+v", later, nine)
+				}
+				if seven := report.Invariants[6]; seven.Broken != 0 {
+					t.Errorf("after a further %s: %+v", later, seven)
+				}
 			}
 			if err := w.Engine.NeverArrived(w.Ctx, pa.ID, "Your payment did not arrive."); err != nil {
 				t.Fatal(err)

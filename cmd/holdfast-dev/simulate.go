@@ -55,7 +55,7 @@ func (c *simulateCommand) breakIt(ctx context.Context, name string) error {
 	return nil
 }
 
-// Run tries seeds, and exits with 1 if one of them fails.
+// Run tries seeds, and exits with 1 if one of them fails, or if many take a step of the machine never.
 func (c *simulateCommand) Run(ctx context.Context) error {
 	if err := pgserver.EnsureInstalled(ctx, os.Stderr); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (c *simulateCommand) Run(ctx context.Context) error {
 		return err
 	}
 	fmt.Println(string(line))
-	if summary.Violations > 0 {
+	if summary.Violations > 0 || len(summary.NeverTaken) > 0 {
 		return exitCode(1)
 	}
 	return nil

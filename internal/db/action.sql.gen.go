@@ -244,6 +244,25 @@ func (q *Queries) ActionsInFull(ctx context.Context, ids []int64) ([]ActionsInFu
 	return items, nil
 }
 
+const awaitChain = `-- name: AwaitChain :execrows
+UPDATE paid_action SET deadline = $1::timestamptz WHERE id = $2 AND state::text IN ('PENDING', 'CANCELING') AND deadline <= $3::timestamptz
+`
+
+type AwaitChainParams struct {
+	Deadline time.Time
+	ID       int64
+	At       time.Time
+}
+
+// Puts off a deadline that has passed. Of those that do so at once, one does, and stores the job.
+func (q *Queries) AwaitChain(ctx context.Context, arg AwaitChainParams) (int64, error) {
+	result, err := q.db.Exec(ctx, awaitChain, arg.Deadline, arg.ID, arg.At)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const boundClient = `-- name: BoundClient :exec
 SELECT must_be_below(count(*), $1, 'HF006') FROM paid_action WHERE client_hash = $2::bytea AND state IN ('PENDING', 'PENDING_HELD')
 `

@@ -40,7 +40,12 @@ type Summary struct {
 	Steps        int      `json:"steps"`                      // steps of the machine that were taken
 	Pairs        int      `json:"pairs"`                      // sought pairs of a step and a fault that coincided
 	MissingPairs int      `json:"missing_pairs"`              // sought pairs that never did
+	NeverTaken   []string `json:"never_taken,omitempty"`      // steps that so many seeds should have taken, and none has
 }
+
+// enough is how many seeds take every step of the machine: a thousand have always. If they do not, something that people
+// do is refused, or never done.
+const enough = 1500
 
 // Run tries seeds, shrinks and tells those that fail, and prints what was covered.
 func Run(ctx context.Context, o Options) (*Summary, error) {
@@ -150,6 +155,9 @@ func (s *Summary) cover(c coverage, out io.Writer) {
 		if p.Fault == "" {
 			s.Steps++
 		}
+	}
+	if s.Seeds >= enough {
+		s.NeverTaken = never
 	}
 	fmt.Fprintf(out, "Covered: %d steps, %d pairs of a step and a fault.\n", s.Steps, s.Pairs)
 	for _, step := range never {

@@ -3,6 +3,8 @@ package simulate
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,6 +54,31 @@ func TestNothingIsLost(t *testing.T) {
 	}
 	if s.Violations > 0 || s.Seeds != 14 || s.Actions < 14*20 || s.Faults < 100 || s.Steps < 20 {
 		t.Errorf("%s\n%+v", &out, s)
+	}
+}
+
+// A step of the machine that many seeds never take is told, or the simulation would go on doing nothing unnoticed.
+func TestAStepThatManySeedsNeverTakeIsTold(t *testing.T) {
+	t.Parallel()
+	all := coverage{}
+	var last string
+	for _, s := range paidaction.Machine {
+		if !byOperator(s) {
+			last = stepName(s.Flow, s.From, s.When, s.To)
+			all[pair{last, ""}] = 1
+		}
+	}
+	some := maps.Clone(all)
+	delete(some, pair{last, ""})
+	for _, c := range []struct {
+		seeds int
+		taken coverage
+		told  []string
+	}{{enough, all, nil}, {enough, some, []string{last}}, {enough - 1, some, nil}} {
+		s := Summary{Seeds: c.seeds}
+		if s.cover(c.taken, io.Discard); !slices.Equal(s.NeverTaken, c.told) {
+			t.Errorf("after %d seeds it tells %q, want %q", c.seeds, s.NeverTaken, c.told)
+		}
 	}
 }
 
