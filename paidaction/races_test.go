@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,6 +149,19 @@ func TestOwedSettleIsNotForgottenAtTheSafetyHeight(t *testing.T) {
 	}
 }
 
+// openAtGone opens many actions with invoices of a node that is not there, each before what is opened later.
+func openAtGone(w *enginetest.World, payer int64, many int) {
+	w.Helper()
+	if _, err := w.Pool.Exec(w.Ctx, `
+		WITH a AS (INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, deadline, args)
+			SELECT 'DONATE', 'PESSIMISTIC', 'PESSIMISTIC', 'PENDING_HELD', $1, 1000, $2, $2, $2, '{"sats":1}' FROM generate_series(1, $3) RETURNING id)
+		INSERT INTO invoice (action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, bolt11)
+			SELECT id, 'gone', sha256(id::text::bytea), sha256(id::text::bytea), true, 1000, '', 80, $2, 'ln' FROM a`,
+		payer, w.Clock.Now(), many); err != nil {
+		w.Fatal(err)
+	}
+}
+
 // 500 actions of a node that is gone do not keep a sweep from every other one, nor fill the log.
 func TestStuckActionsDoNotStarveTheSweepOfOthers(t *testing.T) {
 	t.Parallel()
@@ -159,14 +173,7 @@ func TestStuckActionsDoNotStarveTheSweepOfOthers(t *testing.T) {
 			t.Parallel()
 			w := enginetest.New(t, paidaction.Settings{})
 			user := w.User("payer", 0, 0)
-			if _, err := w.Pool.Exec(w.Ctx, `
-				WITH a AS (INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, deadline, args)
-					SELECT 'DONATE', 'PESSIMISTIC', 'PESSIMISTIC', 'PENDING_HELD', $1, 1000, $2, $2, $2, '{"sats":1}' FROM generate_series(1, 500) RETURNING id)
-				INSERT INTO invoice (action_id, node, payment_hash, preimage, hold, amount_msat, memo, cltv_delta, expires_at, bolt11)
-					SELECT id, 'gone', sha256(id::text::bytea), sha256(id::text::bytea), true, 1000, '', 80, $2, 'ln' FROM a`,
-				user, w.Clock.Now()); err != nil {
-				t.Fatal(err)
-			}
+			openAtGone(w, user, 500)
 			pa := donate(w, 0, "")
 			w.Clock.Advance(time.Hour)
 			var said bytes.Buffer
@@ -179,5 +186,44 @@ func TestStuckActionsDoNotStarveTheSweepOfOthers(t *testing.T) {
 				t.Errorf("the log has %d lines about it", lines)
 			}
 		})
+	}
+}
+
+// hanging are nodes one of which does not answer. One caller waits for it, and the others are refused meanwhile
+// (lightning/silence.go).
+type hanging struct {
+	paidaction.Nodes
+	asked   atomic.Bool
+	answers chan struct{}
+}
+
+func (h *hanging) Node(name string) (paidaction.Node, error) {
+	if name == "gone" && h.asked.CompareAndSwap(false, true) {
+		<-h.answers
+	}
+	return h.Nodes.Node(name)
+}
+
+// What is open at other nodes does not wait for one that does not answer, however much is open there.
+func TestANodeThatDoesNotAnswerHoldsUpNoSweepOfOthers(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	openAtGone(w, w.User("payer", 0, 0), 500)
+	pa := donate(w, 0, "")
+	w.Clock.Advance(time.Hour)
+	h := &hanging{Nodes: w.Engine.Nodes, answers: make(chan struct{})}
+	w.Engine.Nodes = h
+	swept := make(chan error, 1)
+	go func() {
+		_, err := w.Engine.SweepOverdue(w.Ctx)
+		swept <- err
+	}()
+	w.Await(pa.ID, paidaction.Failed)
+	if len(swept) > 0 || !h.asked.Load() {
+		t.Error("nobody waits for the node")
+	}
+	close(h.answers)
+	if err := <-swept; err != nil {
+		t.Error(err)
 	}
 }

@@ -2,8 +2,9 @@ package paidaction
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,11 +21,23 @@ type due struct {
 	deadline time.Time
 }
 
-// Sweep advances every open action. It runs after a start or a reconnect and from time to time, and finds whatever was
-// missed meanwhile. It takes the steps itself: a job that it merely inserted could be refused or lost (spec 01 §1.3).
+// Sweep advances every open action. It runs from time to time, and finds whatever was missed meanwhile. It takes the
+// steps itself: a job that it merely inserted could be refused or lost (spec 01 §1.3).
 func (e *Engine) Sweep(ctx context.Context) (moved int, err error) {
 	return e.sweep(ctx, func(q *db.Queries, after due) (page []due, err error) {
 		rows, err := q.OpenActions(ctx, db.OpenActionsParams{AfterDeadline: after.deadline, AfterID: after.id, Page: sweepPage})
+		for _, row := range rows {
+			page = append(page, due{row.ID, *row.Deadline})
+		}
+		return page, err
+	})
+}
+
+// SweepAt advances the open actions whose invoices a node has issued, or whose payments it was given. It runs after a
+// start of the node's stream, so that none waits until other nodes have answered.
+func (e *Engine) SweepAt(ctx context.Context, node string) (moved int, err error) {
+	return e.sweep(ctx, func(q *db.Queries, after due) (page []due, err error) {
+		rows, err := q.OpenAt(ctx, db.OpenAtParams{Node: node, AfterDeadline: after.deadline, AfterID: after.id, Page: sweepPage})
 		for _, row := range rows {
 			page = append(page, due{row.ID, *row.Deadline})
 		}
@@ -49,54 +62,63 @@ func (e *Engine) SweepOverdue(ctx context.Context) (moved int, err error) {
 }
 
 // sweep advances page after page. Each page begins where the last one ended, not at the front: rows that do not move
-// must not keep a sweep from those behind them.
+// must not keep a sweep from those behind them. Nor does a page wait for the last of the one before, whose node may not
+// answer.
 func (e *Engine) sweep(ctx context.Context, read func(q *db.Queries, after due) ([]due, error)) (moved int, err error) {
-	after := due{deadline: time.Unix(0, 0)}
-	for {
-		page, err := read(db.New(e.Pool), after)
-		if err != nil {
-			return moved, fmt.Errorf("read open actions: %w", err)
-		}
-		n, err := e.advanceAll(ctx, page)
-		moved += n
-		if err != nil || len(page) < sweepPage {
-			return moved, err
-		}
-		after = page[len(page)-1]
-	}
-}
-
-// advanceAll advances each action until it stops moving. One that fails holds up none of the others. However many of a
-// page fail, that is one line of the log: while a node is away all of its actions do, in each process and every second.
-func (e *Engine) advanceAll(ctx context.Context, actions []due) (int, error) {
+	var done swept
 	var group errgroup.Group
 	group.SetLimit(e.Settings.SweepWorkers)
-	moved, failed := make([]int, len(actions)), make([]error, len(actions))
-	for i, action := range actions {
-		group.Go(func() error {
-			for ctx.Err() == nil {
-				progress, err := e.Advance(ctx, action.id)
-				if failed[i] = err; err != nil {
-					e.Log.DebugContext(ctx, "the sweep could not advance an action", "action", action.id, "error", err)
-				}
-				if progress != Moved {
-					return nil
-				}
-				moved[i]++
-			}
-			return nil
-		})
+	after := due{deadline: time.Unix(0, 0)}
+	for more := true; more; {
+		page, failed := read(db.New(e.Pool), after)
+		if failed != nil {
+			err = fmt.Errorf("read open actions: %w", failed)
+			break
+		}
+		for _, action := range page {
+			group.Go(func() error {
+				e.sweepOne(ctx, action.id, &done)
+				return nil
+			})
+			after = action
+		}
+		more = len(page) == sweepPage && ctx.Err() == nil
 	}
 	_ = group.Wait() // its functions never return an error
-	total, failures, first := 0, 0, 0
-	for i, err := range slices.Backward(failed) {
-		total += moved[i]
-		if err != nil {
-			failures, first = failures+1, i
+	if done.failures > 0 {
+		e.Log.WarnContext(ctx, "the sweep could not advance some actions", "actions", done.failures, "first", done.first, "error", done.why)
+	}
+	return done.moved, errors.Join(err, ctx.Err())
+}
+
+// swept is what a sweep did. However many actions fail, that is one line of the log: while a node is away all of its
+// actions do, in each process and every second.
+type swept struct {
+	mu              sync.Mutex
+	moved, failures int
+	first           int64 // that could not be advanced
+	why             error
+}
+
+// sweepOne advances an action until it stops moving. If it fails, it holds up none of the others.
+func (e *Engine) sweepOne(ctx context.Context, id int64, done *swept) {
+	var err error
+	moved, progress := 0, Moved
+	for progress == Moved && ctx.Err() == nil {
+		if progress, err = e.Advance(ctx, id); progress == Moved {
+			moved++
 		}
 	}
-	if failures > 0 {
-		e.Log.WarnContext(ctx, "the sweep could not advance some actions", "actions", failures, "first", actions[first].id, "error", failed[first])
+	if err != nil {
+		e.Log.DebugContext(ctx, "the sweep could not advance an action", "action", id, "error", err)
 	}
-	return total, ctx.Err()
+	done.mu.Lock()
+	defer done.mu.Unlock()
+	done.moved += moved
+	if err == nil {
+		return
+	}
+	if done.failures++; done.failures == 1 {
+		done.first, done.why = id, err
+	}
 }

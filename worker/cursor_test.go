@@ -140,6 +140,45 @@ func TestACatchUpPassesOnlyWhatWasHeardBeforeIt(t *testing.T) {
 	}
 }
 
+// only are nodes of which only one may be asked.
+type only struct {
+	paidaction.Nodes
+	*testing.T
+	name string
+}
+
+func (o only) Node(name string) (paidaction.Node, error) {
+	if name != o.name {
+		o.Errorf("node %s is asked", name)
+	}
+	return o.Nodes.Node(name)
+}
+
+// A catch-up with a node looks at what is open there alone: it need not wait for the others, which may not answer.
+func TestACatchUpAsksItsOwnNode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	there, elsewhere := w.begin(paidaction.Optimistic), w.begin(paidaction.Optimistic)
+	if _, err := w.pool.Exec(w.ctx, `UPDATE invoice SET node = 'another' WHERE action_id = $1`, elsewhere.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, pa := range []*paidaction.PaidAction{there, elsewhere} {
+		if _, err := w.node.AddPart(pa.Invoice.Hash, pa.Cost, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := w.listener(w.node)
+	engine := *w.config.Engine
+	engine.Nodes = only{w.config.Engine.Nodes, t, w.node.Name()}
+	l.Engine = &engine
+	if err := l.CatchUp(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if here, other := w.state(there.ID), w.state(elsewhere.ID); here != paidaction.Paid || other != paidaction.Pending {
+		t.Errorf("of its own the action is %s, of another %s", here, other)
+	}
+}
+
 // Where the actions cannot be looked at, nothing is passed.
 func TestACatchUpThatFailsPassesNothing(t *testing.T) {
 	t.Parallel()

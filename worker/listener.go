@@ -272,16 +272,16 @@ func (l *Listener) catchUps(ctx context.Context) error {
 	}
 }
 
-// CatchUp looks at every open hold invoice and every open action. After that nothing earlier has to be heard of,
-// whatever the stream left out, so the cursor moves past the gaps. What could not be advanced stays open, and the sweep
-// comes back to it. Gaps are common: a node replays added invoices without those cancelled meanwhile, and a new database
-// meets a node that has counted before.
+// CatchUp looks at every open hold invoice and every open action of the node. After that nothing earlier has to be heard
+// of, whatever the stream left out, so the cursor moves past the gaps. What could not be advanced stays open, and the
+// sweep comes back to it. Gaps are common: a node replays added invoices without those cancelled meanwhile, and a new
+// database meets a node that has counted before.
 func (l *Listener) CatchUp(ctx context.Context) error {
 	seen := l.cursor.highest()
 	if err := l.CheckHolds(ctx); err != nil {
 		return err
 	}
-	moved, err := l.Engine.Sweep(ctx)
+	moved, err := l.Engine.SweepAt(ctx, l.node)
 	l.Metrics.sweepMoves.WithLabelValues("reconnect").Add(float64(moved))
 	if err != nil {
 		return err
