@@ -109,6 +109,48 @@ func TestZapSplitsExactly(t *testing.T) {
 	}
 }
 
+// The last comment and the last zap are the latest of all, whichever are folded in.
+func TestTheLatestCommentAndZapCount(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	author, payer := w.User("author", 100*sat, 0), w.User("payer", 1000*sat, 0)
+	root := w.Post(author, "root")
+	comment := w.Item(w.Pay(author, community.KindItemCreate, community.ItemCreateArgs{Body: "one", Parent: root}, ""))
+	for round := range 3 {
+		w.Clock.Advance(time.Hour)
+		w.Pay(author, community.KindItemCreate, community.ItemCreateArgs{Body: fmt.Sprint("reply ", round), Parent: comment}, "")
+		commented := w.Clock.Now()
+		w.Clock.Advance(time.Minute)
+		w.Pay(payer, community.KindZap, community.ZapArgs{Item: comment, Sats: 10}, "")
+		zapped := w.Clock.Now()
+		check := func(when string) {
+			t.Helper()
+			for _, id := range []int64{root, comment} {
+				if got := item(w, id); !got.LastCommentAt.Equal(commented) {
+					t.Errorf("%s: the last comment below %d was at %s, want %s", when, id, got.LastCommentAt, commented)
+				}
+			}
+			if got := item(w, comment); !got.LastZapAt.Equal(zapped) {
+				t.Errorf("%s: the last zap was at %s, want %s", when, got.LastZapAt, zapped)
+			}
+		}
+		check("appended")
+		if round > 0 { // the second round finds the first one folded in, the third both
+			fold(w)
+			check("folded in")
+		}
+	}
+	// What was written down late, as by a slow transaction, is not the latest.
+	if _, err := w.Pool.Exec(w.Ctx, `INSERT INTO item_delta (item_id, last_zap_at, last_comment_at) VALUES ($1, $2, $2)`, comment, w.Clock.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	before := item(w, comment)
+	fold(w)
+	if got := item(w, comment); !got.LastZapAt.Equal(before.LastZapAt) || !got.LastCommentAt.Equal(before.LastCommentAt) || before.LastZapAt.Before(before.LastCommentAt) {
+		t.Errorf("before %s and %s, then %s and %s", before.LastZapAt, before.LastCommentAt, got.LastZapAt, got.LastCommentAt)
+	}
+}
+
 func TestZapCountsAtTheItemAndAboveIt(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})

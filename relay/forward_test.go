@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -345,6 +346,46 @@ func TestAWalletThatGivesNothingFallsBack(t *testing.T) {
 	}
 	if b.wallet.Said[0] == nil {
 		t.Error("the wallet's owner was told nothing")
+	}
+}
+
+// Wallets of two receivers that do not answer leave a request the time to be paid here, however much of it is left.
+func TestWalletsOfSeveralReceiversThatHangFallBack(t *testing.T) {
+	b := setup(t)
+	b.wallet.Hangs = true
+	friend := b.User("friend", 0, 0)
+	b.Wallets.Add(friend).Hangs = true
+	post := b.Item(b.Pay(b.author, community.KindItemCreate, community.ItemCreateArgs{Title: "shared", Forwards: []community.Forward{{User: friend, Pct: 50}}}, paidaction.FeeCredit))
+	want := func(payer int64, want paidaction.Method, left time.Duration) {
+		t.Helper()
+		request, end := context.WithTimeout(b.Ctx, left)
+		defer end()
+		pa, err := b.Engine.Pay(request, paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: post, Sats: 100}, Caller: enginetest.Caller(payer)})
+		if err != nil || pa.Method != want {
+			t.Errorf("payer %d: %+v, %v", payer, pa, err)
+		}
+	}
+	want(b.payer, paidaction.Optimistic, 8*time.Second)
+	b.Engine.Settings.SearchTimeout = time.Second
+	want(0, paidaction.Pessimistic, 30*time.Second)
+}
+
+// No wallet is asked for what none could ask for within the rules, nor blamed for that.
+func TestAShareThatCannotBeWrappedAsksNoWallet(t *testing.T) {
+	b := setup(t)
+	friend := b.User("friend", 0, 0)
+	other := b.Wallets.Add(friend)
+	post := b.Item(b.Pay(b.author, community.KindItemCreate, community.ItemCreateArgs{Title: "shared", Forwards: []community.Forward{{User: friend, Pct: 50}}}, paidaction.FeeCredit))
+	if pa := b.Pay(b.payer, community.KindZap, community.ZapArgs{Item: post, Sats: 1}, ""); pa.Method != paidaction.Optimistic {
+		t.Errorf("a zap of a sat is paid by %s", pa.Method)
+	}
+	if pa := b.Pay(0, community.KindReceive, community.ReceiveArgs{User: b.author, Msat: 800_000_000}, ""); pa.Method != paidaction.Pessimistic {
+		t.Errorf("800,000 sats are received by %s", pa.Method)
+	}
+	for _, wallet := range []*enginetest.Wallet{b.wallet, other} {
+		if len(wallet.Issued)+len(wallet.Said) > 0 {
+			t.Errorf("the wallet of %d issued %d invoices, and was told %v", wallet.Owner, len(wallet.Issued), wallet.Said)
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 
 // Wrap implements paidaction.Relay.
 func (r *Relay) Wrap(ctx context.Context, q paidaction.WrapRequest) (paidaction.Forward, error) {
-	if r.Wallets == nil || len(r.Nodes.Names()) == 0 {
+	if r.Wallets == nil || len(r.Nodes.Names()) == 0 || !wrap.Fits(q.Share) { // no wallet is to blame for the share
 		return paidaction.Forward{}, paidaction.ErrNoReceiver
 	}
 	has, err := r.Wallets.Has(ctx, q.Receiver)

@@ -31,6 +31,10 @@ const (
 	attemptTimeout = 30 * time.Second // whole seconds after which no new attempt to pay the inner is made
 )
 
+// Fits reports whether an invoice for a receiver's share can keep to the rules of its amount (spec 03 §3.2). It may be
+// short of the share by less than a sat, since a wallet may truncate.
+func Fits(share paidaction.Msat) bool { return share >= minAmount && share-sat < maxAmount }
+
 // Settings are what the rules have to know of the engine.
 type Settings struct {
 	// MinOuterCLTV is what the engine needs: its HoldExpiryDelta + SafetyBlocks + 24.

@@ -260,3 +260,21 @@ func TestBoundsAreExact(t *testing.T) {
 		}
 	}
 }
+
+// A share fits if an invoice for it can keep to the rules: one for the share itself, or for its whole sats.
+func TestWhatFitsCanKeepToTheRules(t *testing.T) {
+	t.Parallel()
+	holds := func(amount paidaction.Msat) bool {
+		for _, r := range Rules {
+			if (r.Code == "NO_AMOUNT" || r.Code == "TOO_SMALL" || r.Code == "TOO_LARGE") && !r.Holds(Settings{}, Facts{Inner: paidaction.Bolt11{Amount: amount}}) {
+				return false
+			}
+		}
+		return true
+	}
+	for _, share := range []paidaction.Msat{0, 1, 699, 700, 999, 1000, 700_000*sat - 1, 700_000 * sat, 700_000*sat + 999, 700_001 * sat, 1_000_000 * sat} {
+		if can := holds(share) || holds(share-share%sat); Fits(share) != can {
+			t.Errorf("%d msat fit: %v", share, !can)
+		}
+	}
+}
