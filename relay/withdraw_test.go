@@ -13,6 +13,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
 // rich makes the payer somebody with so many sats to withdraw.
@@ -95,6 +96,50 @@ func TestAWithdrawalThatFailsIsRefunded(t *testing.T) {
 			b.rounds(2)
 			b.wantSats(100_000)
 			b.wantSound()
+		})
+	}
+}
+
+// Spec 04 §4.3: whoever allows a lower routing fee than the service demands is told how much it demands, in sats that
+// suffice. No address is asked for an invoice before that, and nothing is written.
+func TestAWithdrawalAllowsTheLeastFee(t *testing.T) {
+	for name, to := range map[string]func(b *bundle) community.WithdrawArgs{
+		"to an invoice": func(b *bundle) community.WithdrawArgs {
+			return community.WithdrawArgs{To: b.issue(simnode.Ask{Amount: 40_000}).Bolt11}
+		},
+		"to an address": func(b *bundle) community.WithdrawArgs {
+			return community.WithdrawArgs{To: fmt.Sprintf("%d@holdfast.example", b.author), Sats: new(int64(40))}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t).rich(100)
+			withdraw := func(least paidaction.Msat, maxFee int64) (*paidaction.PaidAction, error) {
+				b.Engine.Relay = b.NewRelay(func(c *relay.Config) { c.Settings.MinFee = least })
+				args := to(b)
+				args.MaxFeeSats = maxFee
+				return b.Try(b.payer, community.KindWithdraw, args, "", "")
+			}
+			rows := func() int64 {
+				return b.Count(`SELECT (SELECT count(*) FROM paid_action) + (SELECT count(*) FROM relay_payment)`)
+			}
+			before := rows()
+			for _, least := range []paidaction.Msat{1_001, 2_000} {
+				_, err := withdraw(least, 1)
+				b.WantRefusal(err, paidaction.CodeInvalidAmount)
+				if said, _ := paidaction.AsRefusal(err); said == nil || said.Message != "Allow a routing fee of at least 2 sats." {
+					t.Errorf("of %d msat at least it is said: %v", least, err)
+				}
+			}
+			if n := rows() - before; n != 0 {
+				t.Errorf("%d rows are written", n)
+			}
+			if n := len(b.wallet.Issued); n != 0 {
+				t.Errorf("the address was asked for %d invoices", n)
+			}
+			b.wantSats(100_000)
+			if pa, err := withdraw(2_000, 2); err != nil || pa.State != paidaction.Forwarding {
+				t.Errorf("a fee of 2 sats is allowed: %+v, %v", pa, err)
+			}
 		})
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"time"
@@ -33,18 +32,10 @@ func (c *chaosCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w (the logs are in %s)", err, running.dir)
 	}
-	line, err := json.Marshal(summary)
-	if err != nil {
-		return err
-	}
-	if !summary.OK() {
+	if !summary.Passed() {
 		say("The logs are in %s", running.dir)
 	} else if err := running.remove(); err != nil {
 		return err
 	}
-	fmt.Println(string(line))
-	if !summary.OK() {
-		return exitCode(1)
-	}
-	return nil
+	return conclude(os.Stdout, summary)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 
@@ -27,18 +26,10 @@ func (c *demoCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w (the service's log is %s)", err, running.ServiceLog())
 	}
-	line, err := json.Marshal(summary)
-	if err != nil {
-		return err
-	}
-	if !summary.OK {
+	if !summary.Passed() {
 		say("The service's log is %s", running.ServiceLog())
 	} else if err := running.remove(); err != nil {
 		return err
 	}
-	fmt.Println(string(line))
-	if !summary.OK {
-		return exitCode(1)
-	}
-	return nil
+	return conclude(os.Stdout, summary)
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -31,11 +30,6 @@ type commands struct {
 	WithPostgres withPostgresCommand `cmd:"" name:"with-postgres" help:"Run a command with a throwaway PostgreSQL."`
 }
 
-// exitCode ends the program with a code and without a message.
-type exitCode int
-
-func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
-
 func init() {
 	// --follow-parent applies to one thread, and is lost with it: keep main on the first thread, which lives longest.
 	runtime.LockOSThread()
@@ -56,13 +50,8 @@ func main() {
 	}
 
 	command.BindTo(ctx, (*context.Context)(nil))
-	err := command.Run()
-	if code := exitCode(0); errors.As(err, &code) {
-		os.Exit(int(code))
-	}
-	if err != nil {
-		say("holdfast-dev: %v", err)
-		os.Exit(1)
+	if code := ended(command.Run()); code != 0 {
+		os.Exit(code)
 	}
 }
 

@@ -29,8 +29,8 @@ type Summary struct {
 	Late        int            `json:"late"` // times that a part served again only after more than limit
 }
 
-// OK reports whether nothing was lost, nothing is stuck, and the API was never away for too long.
-func (s *Summary) OK() bool { return s.Differences == 0 && s.Stuck == 0 && s.Late == 0 }
+// Passed reports whether nothing was lost, nothing is stuck, and the API was never away for too long.
+func (s *Summary) Passed() bool { return s.Differences == 0 && s.Stuck == 0 && s.Late == 0 }
 
 // progress prints a line from time to time until the context ends.
 func (r *run) progress(ctx context.Context) {

@@ -36,6 +36,9 @@ type Summary struct {
 	EventToPaidSample int     `json:"event_to_paid_sample"`
 }
 
+// Passed reports whether every flow ended as expected, PAID came soon enough, and reconcile found nothing.
+func (s *Summary) Passed() bool { return s.OK }
+
 // Environment is the service's settings for the demo, with short waiting times.
 func Environment() []string {
 	return []string{
@@ -175,20 +178,29 @@ func (d *Demo) latency(ctx context.Context, s *Summary) error {
 		}
 		took = append(took, t)
 	}
+	d.tellLatency(s, took)
+	return nil
+}
+
+func (d *Demo) tellLatency(s *Summary, took []time.Duration) {
 	slices.Sort(took)
 	ms := func(t time.Duration) float64 { return float64(t.Microseconds()) / 1000 }
-	s.EventToPaidP50MS, s.EventToPaidMaxMS, s.EventToPaidSample = ms(took[samples/2]), ms(took[samples-1]), samples
+	s.EventToPaidP50MS, s.EventToPaidMaxMS, s.EventToPaidSample = ms(took[len(took)/2]), ms(took[len(took)-1]), len(took)
 	fmt.Fprintf(d.out, "\nFrom the node's settled event to PAID at a subscriber: median %.1f ms, longest %.1f ms, of %d zaps\n",
-		s.EventToPaidP50MS, s.EventToPaidMaxMS, samples)
+		s.EventToPaidP50MS, s.EventToPaidMaxMS, s.EventToPaidSample)
 	if s.EventToPaidP50MS >= 25 {
 		s.OK = false
 	}
-	return nil
 }
 
 // reconcile runs the operator's command.
 func (d *Demo) reconcile(ctx context.Context, s *Summary) error {
 	out, err := d.stack.ServiceCommand(ctx, "reconcile", "--json").Output()
+	return d.tellReconciled(s, out, err)
+}
+
+// tellReconciled takes what the command printed, and how it ended.
+func (d *Demo) tellReconciled(s *Summary, out []byte, err error) error {
 	var report reconcile.Report
 	if jsonErr := json.Unmarshal(out, &report); jsonErr != nil {
 		return fmt.Errorf("reconcile: %w", errors.Join(err, jsonErr))

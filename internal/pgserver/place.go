@@ -10,14 +10,14 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// elsewhere is where the data are put if the server's user cannot reach the wanted directory. It survives a reboot,
-// unlike /tmp.
-const elsewhere = "/var/tmp"
+// elsewhere makes a directory for data whose wanted directory the server's user cannot reach. It survives a reboot,
+// unlike /tmp, and has a random name: where all may write, somebody else could take a predictable one first. "make clean"
+// knows how the name begins.
+func elsewhere() (string, error) { return os.MkdirTemp("/var/tmp", "holdfast-postgres-") }
 
 // place makes the directory that the server works in, owned by the server's user, and returns where it is: at the
 // wanted path, or behind a symbolic link there that leads to a place that the user can reach. By the link a later
-// start, and "make clean", find the data. The place itself has a random name: in a directory that all may write to,
-// somebody else could take a predictable name first.
+// start, and "make clean", find the data.
 func place(wanted string, user *child.User) (dir string, moved bool, err error) {
 	wanted, err = filepath.Abs(wanted)
 	if err != nil {
@@ -49,7 +49,7 @@ func place(wanted string, user *child.User) (dir string, moved bool, err error) 
 		return target, isLink(wanted), nil
 	}
 
-	target, err = os.MkdirTemp(elsewhere, "holdfast-postgres-")
+	target, err = elsewhere()
 	if err != nil {
 		return "", false, err
 	}

@@ -43,6 +43,9 @@ type Summary struct {
 	NeverTaken   []string `json:"never_taken,omitempty"`      // steps that so many seeds should have taken, and none has
 }
 
+// Passed reports whether no seed failed, and every step was taken that so many seeds take.
+func (s *Summary) Passed() bool { return s.Violations == 0 && len(s.NeverTaken) == 0 }
+
 // enough is how many seeds take every step of the machine: a thousand have always. If they do not, something that people
 // do is refused, or never done.
 const enough = 1500

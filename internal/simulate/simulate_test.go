@@ -82,6 +82,27 @@ func TestAStepThatManySeedsNeverTakeIsTold(t *testing.T) {
 	}
 }
 
+// Seeds pass only if none of them fails, and every step is taken that so many take. A step and a fault that never
+// coincided are told, and fail nothing.
+func TestWhichSeedsPass(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		seed   Result
+		found  Summary
+		passed bool
+	}{
+		{Result{Seed: 7}, Summary{}, true},
+		{Result{Seed: 7}, Summary{MissingPairs: 3}, true},
+		{Result{Seed: 7, Violations: []string{"two posts for one payment"}}, Summary{}, false},
+		{Result{Seed: 7}, Summary{NeverTaken: []string{"OUTGOING: FORWARDING -> FAILED"}}, false},
+	} {
+		s := c.found
+		if s.add(c.seed); s.Passed() != c.passed {
+			t.Errorf("%+v passed: %t", s, s.Passed())
+		}
+	}
+}
+
 // A seed repeats itself exactly, on a new database and on one where others were tried. In seed 58 processes are stopped
 // and the database is restored; in seed 62 many stand still at the clock.
 func TestASeedRepeatsItself(t *testing.T) {

@@ -2,6 +2,9 @@ package pool
 
 import "time"
 
+// Jitter is a random pause under these settings.
+func Jitter(s Settings) time.Duration { return (&Pool{settings: s}).jitter() }
+
 // Waiting is how many callers wait in the line.
 func (p *Pool) Waiting() int {
 	p.mu.Lock()

@@ -3,6 +3,7 @@ package pool_test
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -170,6 +171,41 @@ func first(t *testing.T, waits []<-chan result) *pool.Lease {
 		go func() { all <- <-from }()
 	}
 	return got(t, "a lease", all)
+}
+
+// What is added to pauses at random, so that processes do not all ask at the same instant, lies anywhere between nothing
+// and what the settings say.
+func TestJitterIsSpreadUpToItsBound(t *testing.T) {
+	t.Parallel()
+	for _, bound := range []time.Duration{0, time.Second} {
+		s := quick()
+		s.Jitter = bound
+		least, most := time.Duration(math.MaxInt64), time.Duration(math.MinInt64)
+		for range 1000 {
+			pause := pool.Jitter(s)
+			least, most = min(least, pause), max(most, pause)
+		}
+		if least < 0 || least > bound/4 || most < 3*bound/4 || most > bound {
+			t.Errorf("a thousand up to %v lie between %v and %v", bound, least, most)
+		}
+	}
+}
+
+// The pause between two looks at a node is longer by the jitter: with an endless one the node is looked at once.
+func TestLooksAreApartByTheJitterToo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice, bob := newNode("a", 1000*sat), newNode("b", 1000*sat)
+	s := quick()
+	s.Probe, s.Jitter = 10*time.Millisecond, 1000*time.Hour
+	w.open(s, member{"alice", alice, 1})
+	s.Jitter = 0
+	w.open(s, member{"bob", bob, 1})
+	once, often := alice.count(), bob.count()+100
+	locktest.Eventually(t, "bob is looked at again and again", func() bool { return bob.count() > often })
+	if n := alice.count() - once; n != 0 {
+		t.Errorf("alice was asked %d more questions", n)
+	}
 }
 
 // A caller that waits for one node has a place in its queue, whatever goes on at the others.
