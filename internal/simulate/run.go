@@ -46,9 +46,9 @@ type Summary struct {
 // Passed reports whether no seed failed, and every step was taken that so many seeds take.
 func (s *Summary) Passed() bool { return s.Violations == 0 && len(s.NeverTaken) == 0 }
 
-// enough is how many seeds take every step of the machine: a thousand have always. If they do not, something that people
+// manySeeds take every step of the machine: a thousand have always. If they do not, something that people
 // do is refused, or never done.
-const enough = 1500
+const manySeeds = 1500
 
 // Run tries seeds, shrinks and tells those that fail, and prints what was covered.
 func Run(ctx context.Context, o Options) (*Summary, error) {
@@ -159,7 +159,7 @@ func (s *Summary) cover(c coverage, out io.Writer) {
 			s.Steps++
 		}
 	}
-	if s.Seeds >= enough {
+	if s.Seeds >= manySeeds {
 		s.NeverTaken = never
 	}
 	fmt.Fprintf(out, "Covered: %d steps, %d pairs of a step and a fault.\n", s.Steps, s.Pairs)

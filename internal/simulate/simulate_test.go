@@ -74,7 +74,7 @@ func TestAStepThatManySeedsNeverTakeIsTold(t *testing.T) {
 		seeds int
 		taken coverage
 		told  []string
-	}{{enough, all, nil}, {enough, some, []string{last}}, {enough - 1, some, nil}} {
+	}{{manySeeds, all, nil}, {manySeeds, some, []string{last}}, {manySeeds - 1, some, nil}} {
 		s := Summary{Seeds: c.seeds}
 		if s.cover(c.taken, io.Discard); !slices.Equal(s.NeverTaken, c.told) {
 			t.Errorf("after %d seeds it tells %q, want %q", c.seeds, s.NeverTaken, c.told)
