@@ -15,6 +15,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
+// Patience is how long a query, or the mutations of one request, may take: the default of [Limits.Time].
+const Patience = 30 * time.Second
+
 // Limits bound what one request can ask for. The zero value of each means its default.
 type Limits struct {
 	Body       int64 // bytes of a request or websocket message; default 256 KiB, enough for the longest text
@@ -32,7 +35,7 @@ type Limits struct {
 	Sockets       int           // open websockets; default 100
 	Subscriptions int           // under way, on any connection; default 200
 	Unread        int           // bytes of answers and files in memory; default 64 MiB, beside alwaysAnswered
-	Time          time.Duration // for a query, or for a request's mutations; default 30 seconds
+	Time          time.Duration // for a query, or for a request's mutations; default Patience
 	Init          time.Duration // for the first message of a websocket; default 10 seconds
 	Download      time.Duration // for a file to be sent; default 10 minutes
 }
@@ -52,7 +55,7 @@ func (l *Limits) defaults() error {
 	l.Sockets = cmp.Or(l.Sockets, 100)
 	l.Subscriptions = cmp.Or(l.Subscriptions, 200)
 	l.Unread = cmp.Or(l.Unread, 64<<20)
-	l.Time = cmp.Or(l.Time, 30*time.Second)
+	l.Time = cmp.Or(l.Time, Patience)
 	l.Init = cmp.Or(l.Init, 10*time.Second)
 	l.Download = cmp.Or(l.Download, 10*time.Minute)
 	if min(l.Tokens, l.Selections, l.Depth, l.Complexity, l.List, l.Thread, l.Queries, l.Mutations, l.Operations, l.Sockets, l.Subscriptions, l.Unread) < 0 || min(l.Body, l.Text) < 0 || min(l.Time, l.Init, l.Download) < 0 {

@@ -1,9 +1,17 @@
 package lock_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
@@ -11,8 +19,13 @@ import (
 
 func opened(t *testing.T, state lock.State, err error) *lock.Locker {
 	t.Helper()
+	return openedWith(t, state, err, lock.Settings{})
+}
+
+func openedWith(t *testing.T, state lock.State, err error, settings lock.Settings) *lock.Locker {
+	t.Helper()
 	store := locktest.Answering{Memory: lock.NewMemory(0), State: state, Err: err}
-	return locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+	return locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, settings)
 }
 
 var (
@@ -21,18 +34,48 @@ var (
 )
 
 // TestWithoutTheStoreOneGoesOnAtATime is known failure 33, within a process. Only those go on who may, and what they
-// have says what it is.
+// have says what it is. Each of them is logged as an error, and counted.
 func TestWithoutTheStoreOneGoesOnAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := opened(t, "", errAway)
+		var log bytes.Buffer
+		registry := prometheus.NewRegistry()
+		l := openedWith(t, "", errAway, lock.Settings{Metrics: lock.NewMetrics(registry), Log: slog.New(slog.NewJSONHandler(&log, nil))})
+		wentOn := func(want ...string) { // with these keys
+			t.Helper()
+			var keys []string
+			for lines := json.NewDecoder(strings.NewReader(log.String())); ; {
+				var line struct{ Level, Msg, Key, Error string }
+				if err := lines.Decode(&line); err == io.EOF {
+					break
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(line.Msg, "going on with a lock of this process alone") && line.Level == "ERROR" && strings.Contains(line.Error, "away") {
+					keys = append(keys, line.Key)
+				}
+			}
+			if !slices.Equal(keys, want) {
+				t.Errorf("the log says that these went on: %q, want %q", keys, want)
+			}
+		}
+		degraded := func(want float64) {
+			t.Helper()
+			if n := locktest.Metric(t, registry, "holdfast_lock_acquisitions_total", "degraded"); n != want {
+				t.Errorf("%v degraded leases are counted, want %v", n, want)
+			}
+		}
 		if _, err := l.Acquire(t.Context(), "k", lock.Options{}); !errors.Is(err, lock.ErrUnavailable) || !errors.Is(err, errAway) {
 			t.Errorf("who may not: %v", err)
 		}
+		wentOn()
+		degraded(0)
 		first := locktest.Acquire(t, l, "k", open)
 		if !first.Degraded() || first.Fence() != 0 {
 			t.Errorf("degraded %t, fence %d", first.Degraded(), first.Fence())
 		}
+		wentOn("k")
+		degraded(1)
 		second := locktest.Go(t.Context(), l, "k", open)
 		synctest.Wait()
 		if len(second) != 0 {
@@ -44,6 +87,8 @@ func TestWithoutTheStoreOneGoesOnAtATime(t *testing.T) {
 		locktest.Release(t, locktest.Acquire(t, l, "other", open))
 		locktest.Release(t, first)
 		locktest.Release(t, locktest.Wait(t, "the second", second).Lease)
+		wentOn("k", "k", "k", "other")
+		degraded(3)
 	})
 }
 

@@ -7,7 +7,8 @@ import (
 
 // What can go wrong. Tell the errors apart with errors.Is; their text may change.
 var (
-	// ErrTimeout: the lock was not acquired within the longest wait.
+	// ErrTimeout: the lock was not acquired within the longest wait, or before the deadline of the caller's context. That
+	// one's cause is wrapped.
 	ErrTimeout = errors.New("the lock was not free in time")
 	// ErrBusy: TryAcquire found the lock held.
 	ErrBusy = errors.New("the lock is held")

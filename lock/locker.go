@@ -81,9 +81,9 @@ func New(store Store, settings Settings) (*Locker, error) {
 }
 
 // Acquire waits until the caller holds the lock of the key, and returns the lease. The caller's place in the queue is
-// taken at the moment of the call. The lease's context ends with ctx. Errors: the cause of ctx, [ErrTimeout],
-// [ErrQueueFull], [ErrTooManyKeys], [ErrUnavailable], [ErrBadKey], [ErrBadOptions], [ErrClosed]. After an error the
-// caller holds nothing and waits for nothing.
+// taken at the moment of the call. The lease's context ends with ctx. Errors: the cause of ctx, [ErrTimeout], also with
+// that cause, [ErrQueueFull], [ErrTooManyKeys], [ErrUnavailable], [ErrBadKey], [ErrBadOptions], [ErrClosed]. After an
+// error the caller holds nothing and waits for nothing.
 func (l *Locker) Acquire(ctx context.Context, key string, options Options) (*Lease, error) {
 	return l.Queue(key).Acquire(ctx, options)
 }

@@ -20,7 +20,7 @@ type Options struct {
 	// TTL is how long the lease lasts without a touch (default 10 s, at least 50 ms). After that the lock of a dead
 	// holder goes to the next. The lease is touched automatically, three times in each TTL.
 	TTL time.Duration
-	// MaxWait is the longest wait (default 30 s).
+	// MaxWait is the longest wait (default 15 s).
 	MaxWait time.Duration
 	// MaxHold is the longest hold (default 30 s): then the lock goes to the next, whatever the holder does. It counts
 	// from when the lock was acquired, not from when it was asked for.
@@ -60,7 +60,7 @@ type Settings struct {
 // DefaultSettings are the values used in place of zeros.
 func DefaultSettings() Settings {
 	return Settings{
-		Options:   Options{TTL: 10 * time.Second, MaxWait: 30 * time.Second, MaxHold: 30 * time.Second, MaxQueue: 1000},
+		Options:   Options{TTL: 10 * time.Second, MaxWait: 15 * time.Second, MaxHold: 30 * time.Second, MaxQueue: 1000},
 		Heartbeat: 400 * time.Millisecond, Missed: 3, Poll: 50 * time.Millisecond, Patience: 5 * time.Second,
 	}
 }

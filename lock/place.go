@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"fmt"
 )
 
 // Place is a place in line among this process's calls for one key. Take it before you know whether you need the lock at
@@ -119,9 +120,19 @@ func (p *Place) reach(ctx context.Context, wait bool) error {
 	case <-ctx.Done():
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return gaveUp(ctx)
 	}
 	return nil
+}
+
+// gaveUp is why a wait has ended with its context. If that had a deadline the wait was too long, whoever set it: a caller
+// that has done much before may have less time left than the longest wait.
+func gaveUp(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.Is(cause, ErrTimeout) {
+		return fmt.Errorf("%w: %w", ErrTimeout, cause)
+	}
+	return cause
 }
 
 func (p *Place) behindUnsure() bool {

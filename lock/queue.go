@@ -67,7 +67,7 @@ func (l *Locker) attempt(ctx context.Context, p *Place, e Entry) news {
 	if entered || !waits {
 		l.leave(w.Ticket)
 	} // otherwise enter will find it gone
-	return news{err: context.Cause(ctx)}
+	return news{err: gaveUp(ctx)}
 }
 
 // enter asks the store for the lock or a place. Close waits for it, and for what it gives back.

@@ -13,7 +13,7 @@ import (
 )
 
 // openLocker opens the lock that orders each payer's requests, if that is wanted, and that leases nodes to payments.
-// With locks in memory no second process can run on the database. An unreachable database or Redis is not an error
+// A process with its locks in memory refuses to run beside another one. An unreachable database or Redis is not an error
 // here, but only when a lock is asked for.
 func (s *service) openLocker(ctx context.Context) error {
 	if !s.ordered() && !s.config.Sends() {
@@ -52,7 +52,11 @@ func openLockStore(ctx context.Context, e *environment) (lock.Store, error) {
 		}
 		return store, nil
 	case "redis":
-		return redis.Open(string(c.Lock.RedisURL))
+		store, err := redis.Open(string(c.Lock.RedisURL))
+		if err != nil {
+			return nil, err
+		}
+		return postgres.TakingPart(store, string(direct), e.log)
 	default:
 		return postgres.Open(ctx, postgres.Options{DSN: string(c.DatabaseURL), Direct: string(direct), Guard: e.timeline.Guard})
 	}

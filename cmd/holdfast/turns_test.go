@@ -55,6 +55,46 @@ func TestServeGivesTurns(t *testing.T) {
 	}
 }
 
+// Locks in memory are not beside those in Redis: either order nothing against the others. Where locks in memory were there
+// first, the service goes on with Redis, and its log says so until they are gone.
+func TestServeWithLocksInMemoryIsNotBesideRedis(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	inMemory := settings(pool, "HOLDFAST_LOCK_STRATEGY=memory")
+	inRedis := settings(pool, "HOLDFAST_LOCK_STRATEGY=redis", "HOLDFAST_LOCK_REDIS_URL="+redisserver.ForTest(t).URL())
+	const reason = "another instance works on this database"
+	heldBy := func(want string) func() bool { // what tells instances apart
+		return func() bool {
+			var names string
+			err := pool.QueryRow(t.Context(), `SELECT coalesce(string_agg(application_name, ' '), '') FROM pg_locks l
+				JOIN pg_database d ON d.oid = l.database JOIN pg_stat_activity a USING (pid)
+				WHERE d.datname = current_database() AND locktype = 'advisory' AND granted AND classid = x'686f6c64'::int::oid`).Scan(&names)
+			return err == nil && names == want
+		}
+	}
+	refused := func() {
+		t.Helper()
+		code, _, said := command(t, inMemory, "serve")
+		if code != exitFailed || !strings.Contains(said, reason) || !strings.Contains(said, "HOLDFAST_LOCK_STRATEGY") {
+			t.Errorf("with its locks in memory: exit code %d:\n%s", code, said)
+		}
+	}
+	first := serve(t, inRedis)
+	first.await("it is known", heldBy("holdfast-lock-part"))
+	refused()
+	first.stop()
+	first.await("it is forgotten", heldBy(""))
+
+	memory, second := serve(t, inMemory), serve(t, inRedis)
+	second.await("it is said", func() bool { return strings.Contains(second.said(), reason) })
+	if status, _ := second.get("/healthz"); status != http.StatusOK {
+		t.Errorf("beside locks in memory: %d", status)
+	}
+	memory.stop()
+	second.await("it is known", heldBy("holdfast-lock-part"))
+	refused()
+}
+
 // Locks in memory are for one instance; processes without requests need none.
 func TestServeWithLocksInMemoryIsAlone(t *testing.T) {
 	t.Parallel()

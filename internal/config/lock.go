@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 )
 
@@ -15,11 +16,11 @@ type Lock struct {
 	Enabled   bool     `help:"Make the invoices of one payer in the order of the requests." default:"true" negatable:""`
 	Strategy  string   `help:"Where queues are kept: memory (for a single instance), postgres or redis." enum:"memory,postgres,redis" default:"postgres"`
 	RedisURL  Redis    `name:"redis-url" help:"Redis to use, as a URL, for the strategy redis." placeholder:"URL"`
-	DirectURL Database `name:"direct-url" help:"URL of the database that bypasses any pooler, for LISTEN, for the guard of the strategy memory and for migrations. Default: the database URL." placeholder:"URL"`
+	DirectURL Database `name:"direct-url" help:"URL of the database that bypasses any pooler, for LISTEN, for the guard of locks in memory and for migrations. Default: the database URL." placeholder:"URL"`
 
 	MaxHold  time.Duration `help:"The longest that a lock is held; after that the next request goes ahead." default:"30s"`
 	TTL      time.Duration `name:"ttl" help:"How long the lock of a dead process stays taken." default:"10s"`
-	MaxWait  time.Duration `help:"Longest wait of a request for its turn." default:"30s"`
+	MaxWait  time.Duration `help:"Longest wait of a request for its turn." default:"15s"`
 	MaxQueue int           `help:"Most requests of one payer that may wait." default:"1000"`
 	MaxKeys  int           `help:"Most payers whose requests are in progress at once, for the strategy memory." default:"100000"`
 
@@ -53,6 +54,8 @@ func (l Lock) check(leases bool, refuse func(when bool, format string, args ...a
 	refuse(l.TTL < 50*time.Millisecond || l.TTL > 10*time.Minute,
 		"A lock would end before it could be renewed, or stay for long with a process that died: set HOLDFAST_LOCK_TTL from 50ms to 10m.")
 	refuse(l.MaxWait <= 0, "Nobody could wait for a turn: set HOLDFAST_LOCK_MAX_WAIT above 0.")
+	refuse(l.MaxWait >= graph.Patience,
+		"A request would be given up before it is told that its turn does not come: set HOLDFAST_LOCK_MAX_WAIT below %s.", graph.Patience)
 	refuse(l.MaxQueue < 1, "Nobody could wait for a turn: set HOLDFAST_LOCK_MAX_QUEUE to 1 or more.")
 	refuse(l.MaxKeys < 1, "No lock could be kept: set HOLDFAST_LOCK_MAX_KEYS to 1 or more.")
 	refuse(l.Heartbeat < 10*time.Millisecond || l.Heartbeat > 5*time.Second, "Set HOLDFAST_LOCK_HEARTBEAT to between 10ms and 5s.")

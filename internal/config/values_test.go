@@ -6,6 +6,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph"
 )
 
 // What is set for one thing holds for that thing, and for no other that is of the same kind.
@@ -85,6 +88,7 @@ func TestLimitsAreRefusedAtTheirEdge(t *testing.T) {
 		{"DATABASE_STATEMENT", "2147483648ms", "2147483647ms"},
 		{"DATABASE_STATEMENT", "60000500us", "60001ms"},
 		{"LOCK_TTL", "10m1s", "10m"},
+		{"LOCK_MAX_WAIT", graph.Patience.String(), (graph.Patience - time.Millisecond).String()},
 		{"LOCK_MISSED", "1501", "1500"},
 		{"LOCK_MISSED", "4611686018427387904", "1"},
 		{"POST_COST", "2100000000000000001", "2100000000000000000"},

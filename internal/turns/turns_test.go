@@ -1,11 +1,16 @@
 package turns_test
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/internal/turns"
 	"github.com/a-seed-a7aed72f/holdfast/lock"
 	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
@@ -119,6 +124,43 @@ func TestNoTurnIsARefusal(t *testing.T) {
 			if r, ok := paidaction.AsRefusal(err); !ok || r.Code != paidaction.CodeTryAgain || !errors.Is(err, c.cause) {
 				t.Errorf("told: %v", err)
 			}
+		})
+	}
+}
+
+// The time for a request ends after the longest wait for its turn, though it began before: the payer is told what they
+// wait for, the operator's alert counts it, and who gets their turn in the last moment has the time to get an invoice
+// from a node that is slow. Where much of that time was over before the wait, it ends that wait, and means the same.
+func TestATurnThatNeverComesIsMissedWithinTheRequest(t *testing.T) {
+	t.Parallel()
+	const invoice = 10 * time.Second // a node's time for an answer
+	for name, c := range map[string]struct{ before, left time.Duration }{
+		"at once":                   {0, invoice},
+		"after the balance":         {time.Second, invoice},
+		"after a receiver's wallet": {25 * time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				registry := prometheus.NewRegistry()
+				store := locktest.Answering{Memory: lock.NewMemory(0), State: lock.Queued}
+				turn := of(t, store, lock.Settings{Metrics: lock.NewMetrics(registry)}).Queue(payer)
+				defer turn.Leave()
+				begun := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), graph.Patience)
+				defer cancel()
+				<-time.After(c.before)
+				err := turn.Wait(ctx, false)
+				if r, ok := paidaction.AsRefusal(err); !ok || r.Code != paidaction.CodeTryAgain || !errors.Is(err, lock.ErrTimeout) || !strings.Contains(r.Message, "earlier requests") {
+					t.Errorf("told: %v", err)
+				}
+				if left := graph.Patience - time.Since(begun); left < c.left {
+					t.Errorf("%v of the request's time are left, want %v", left, c.left)
+				}
+				if n := locktest.Metric(t, registry, "holdfast_lock_acquisitions_total", "timeout"); n != 1 {
+					t.Errorf("%v turns are counted as missed", n)
+				}
+			})
 		})
 	}
 }

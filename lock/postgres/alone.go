@@ -20,11 +20,11 @@ var ErrNotAlone = errors.New("another instance works on this database, and locks
 // ErrPooler means that an address leads to a pooler, where a session is nobody's own: two instances could each be told that they are alone.
 var ErrPooler = errors.New("a pooler answers, and locks in memory are guarded by a session of their own: give the database's address past it as HOLDFAST_LOCK_DIRECT_URL, or choose the strategy postgres or redis")
 
-// aloneKey is the advisory lock that the one instance holds, and that those share whose locks are in the database. The number is "holdfast" in ASCII, so that other programs on the
-// database will not use it by chance.
+// aloneKey is the advisory lock that the one instance holds, and that those share whose locks are in the database or in Redis. The number is "holdfast"
+// in ASCII, so that other programs on the database will not use it by chance.
 const aloneKey int64 = 0x686f6c6466617374
 
-// Memory is the strategy in memory, guarded: it is kept in this process, but opened only if no other process has its locks there, or in the database.
+// Memory is the strategy in memory, guarded: it is kept in this process, but opened only if no other process has its locks there, in the database or in Redis.
 type Memory struct {
 	*lock.Memory
 	stop   context.CancelFunc
@@ -84,7 +84,7 @@ func takeAll(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// takePart holds, on a connection of an instance whose locks are in the database, what keeps one with its locks in memory from starting. Where there is such a
+// takePart holds, on a connection of an instance whose locks are not in memory, what keeps one with its locks in memory from starting. Where there is such a
 // one already it goes on all the same, and says so: order alone depends on it.
 func takePart(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, pingWait)
@@ -116,15 +116,20 @@ func another(ctx context.Context, config *pgx.ConnConfig) (bool, error) {
 	return there, errors.Join(err, conn.Close(ctx))
 }
 
+// hangUp ends a session that nobody else needs, also one that has broken.
+func hangUp(ctx context.Context, conn *pgx.Conn) {
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = conn.Close(closing)
+}
+
 // guard keeps the session until ctx ends.
 func (m *Memory) guard(ctx context.Context, config *pgx.ConnConfig, conn *pgx.Conn) {
 	defer close(m.done)
 	for {
 		if conn != nil {
 			_, _ = conn.WaitForNotification(ctx) // there are none: it returns when the connection or ctx is over
-			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			_ = conn.Close(closing)
-			cancel()
+			hangUp(ctx, conn)
 		}
 		again := time.NewTimer(100 * time.Millisecond)
 		select {

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -20,6 +21,14 @@ import (
 func TestLeaksNothing(t *testing.T) {
 	pool := pgtest.New(t)
 	locktest.Closes(t, strategy(pool, postgres.Options{DSN: pool.Config().ConnString()}))
+	elsewhere, err := postgres.TakingPart(lock.NewMemory(0), pool.Config().ConnString(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	locktest.Eventually(t, "it takes part", func() bool { return guards(t, pool) == 1 })
+	if err := elsewhere.Close(); err != nil {
+		t.Error(err)
+	}
 	pool.Reset()
 }
 

@@ -37,11 +37,7 @@ func (s *Store) Listen(ctx context.Context, p lock.Process, up func(bool), woken
 	if err != nil {
 		return err
 	}
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(closing)
-	}()
+	defer hangUp(ctx, conn)
 	if _, err := conn.Exec(connecting, "LISTEN "+pgx.Identifier{channel(p.ID)}.Sanitize()); err != nil {
 		return err
 	}
