@@ -11,8 +11,8 @@ import (
 )
 
 // elsewhere makes a directory for data whose wanted directory the server's user cannot reach. It survives a reboot,
-// unlike /tmp, and has a random name: where all may write, somebody else could take a predictable one first. "make clean"
-// knows how the name begins.
+// unlike /tmp, and has a random name: where all may write, somebody else could take a predictable one first. "make
+// clean" knows how the name begins.
 func elsewhere() (string, error) { return os.MkdirTemp("/var/tmp", "holdfast-postgres-") }
 
 // place makes the directory that the server works in, owned by the server's user, and returns where it is: at the
