@@ -82,7 +82,7 @@ type Settings struct {
 	HoldExpiryDelta uint32        // LND's holdexpirydelta: it gives a held payment back this many blocks early; default 18
 	SafetyBlocks    uint32        // our distance from that, in blocks; default 12
 	MaxPending      int64         // open invoices per payer, and per address of anonymous payers; default 100
-	SearchTimeout   time.Duration // to find a way to a receiver's wallet, of the 30 seconds that a request or a job has; default 22 seconds
+	SearchTimeout   time.Duration // to find a way to a receiver's wallet, of the 30 seconds that a request or a job has: slow wallets, nodes that hang and a probe can take longer together; default 22 seconds
 	SweepWorkers    int           // actions that a sweep looks at concurrently; default 8
 	MaxGroup        int           // actions paid from balances in one transaction; 1: each has its own; default 32
 

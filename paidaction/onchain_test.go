@@ -8,6 +8,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
+	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
@@ -135,7 +136,7 @@ func TestWhatWaitsForTheChainIsLookedAtOnceAnHour(t *testing.T) {
 		if left := now.Deadline.Sub(w.Clock.Now()); left != wait {
 			t.Errorf("its deadline is in %s, want %s", left, wait)
 		}
-		if n := w.Count(`SELECT count(*) FROM river_job WHERE kind = 'advance' AND (args->>'action')::bigint = $1 AND scheduled_at = $2`, pa.ID, now.Deadline); n != 1 {
+		if n := w.Count(`SELECT count(*) FROM test_job WHERE kind = 'advance' AND action = $1 AND at = $2`, pa.ID, now.Deadline); n != 1 {
 			t.Errorf("%d jobs at its deadline", n)
 		}
 	}

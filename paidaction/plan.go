@@ -3,7 +3,6 @@ package paidaction
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // plan is what must be known from outside before an attempt's transaction: no node or wallet is called inside one.
@@ -45,23 +44,11 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 	if p.node, err = e.Nodes.Issuer(ctx); err != nil || m != P2P {
 		return p, err
 	}
-	limited, cancel := e.searching(ctx)
+	limited, cancel := context.WithTimeout(ctx, e.Settings.SearchTimeout)
 	defer cancel()
 	p.forward, err = e.wrap(limited, a, p, peers)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+	if err != nil && limited.Err() != nil && ctx.Err() == nil { // the time that is left is for another method
 		return p, fmt.Errorf("%w: there was no time to find a way to a wallet", errNotOpen)
 	}
 	return p, err
-}
-
-// searching leaves the time to begin the attempt in another way. Slow wallets of several receivers, nodes that hang and a
-// probe can together take longer than a request or a job may: a payer would be told to try again each time, and a job
-// would begin with them anew for as long as attempts are prepared. Nor may it take all that a request has left that did
-// other things before.
-func (e *Engine) searching(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := e.Settings.SearchTimeout
-	if end, bounded := ctx.Deadline(); bounded {
-		limit = min(limit, time.Until(end)*3/4)
-	}
-	return context.WithTimeout(ctx, limit)
 }

@@ -38,6 +38,9 @@ func NewScratchIn(parent, prefix string) (*Scratch, error) {
 		}
 		if err := os.Chmod(dir, 0o711); err != nil {
 			claim.Release()
+			if errors.Is(err, fs.ErrNotExist) { // removed before it was claimed, whose file was open by then
+				continue
+			}
 			return nil, fmt.Errorf("open the temporary directory to servers of other users: %w", err)
 		}
 		return &Scratch{Dir: dir, claim: claim}, nil
