@@ -27,6 +27,9 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // 01 §1.6, "never believe an absence").
 var ErrInvoiceNotFound = errors.New("the node does not know this invoice")
 
+// ErrAnotherNode says that the node that answers under a name is not the one that is known by it.
+var ErrAnotherNode = errors.New("another node answers")
+
 // What can be wrong with the invoice that a node has under a hash.
 var (
 	// ErrInvoiceDiffers: it is not the one asked for.
