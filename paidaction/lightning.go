@@ -77,8 +77,8 @@ type NodeInvoice struct {
 	Bolt11       string
 	Memo         string // as it was asked for, also where a description hash replaces it in the bolt11
 	CLTVDelta    uint32 // final CLTV in blocks, as it was asked for
-	Keysend      Msat   // the part of Received that came by keysend, even after settling, from anybody who knows the preimage
-	OnChain      Msat   // the part of Received that is SETTLED and that only the chain will show to arrive, or not (Awaits)
+	Keysend      Msat   // the part of Received that came by keysend, even after settling, from anybody who knows the preimage; without OnChain
+	OnChain      Msat   // the part of Received that is SETTLED and that only the chain will show to arrive, or not (Awaits), however it came
 	Amount       Msat   // what it asks for
 	Holds        bool   // it is a hold invoice; once it is SETTLED this can no longer be told
 	Received     Msat   // total of the accepted or settled HTLCs; the node sets no upper limit
