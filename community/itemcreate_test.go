@@ -150,8 +150,10 @@ func TestWhatNobodyCanPayAnyMoreGrowsOld(t *testing.T) {
 	t.Parallel()
 	const lives = time.Hour
 	for kind, of := range map[string]func(text string, root int64) community.ItemCreateArgs{
-		"posts":    func(text string, _ int64) community.ItemCreateArgs { return community.ItemCreateArgs{Title: text} },
-		"comments": func(text string, root int64) community.ItemCreateArgs { return community.ItemCreateArgs{Body: text, Parent: root} },
+		"posts": func(text string, _ int64) community.ItemCreateArgs { return community.ItemCreateArgs{Title: text} },
+		"comments": func(text string, root int64) community.ItemCreateArgs {
+			return community.ItemCreateArgs{Body: text, Parent: root}
+		},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
