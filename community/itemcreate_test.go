@@ -144,6 +144,48 @@ func TestWhatWaitsForItsPaymentCountsAsSpam(t *testing.T) {
 	}
 }
 
+// What waits for the chain was paid for, perhaps for weeks, and can be paid for no more: it is spam for no longer than what
+// was paid in time. Until its invoice has surely expired, by any clock, it counts as what waits for its payer does.
+func TestWhatNobodyCanPayAnyMoreGrowsOld(t *testing.T) {
+	t.Parallel()
+	const lives = time.Hour
+	for kind, of := range map[string]func(text string, root int64) community.ItemCreateArgs{
+		"posts": func(text string, _ int64) community.ItemCreateArgs { return community.ItemCreateArgs{Title: text} },
+		"comments": func(text string, root int64) community.ItemCreateArgs {
+			return community.ItemCreateArgs{Body: text, Parent: root}
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			w := enginetest.New(t, paidaction.Settings{InvoiceExpiry: lives})
+			user := w.User("author", 0, 0)
+			root := w.Post(w.User("other", sat, 0), "a root")
+			waits := create(w, user, of("first", root))
+			if _, err := w.Node.AddPartByForce(waits.Invoice.Hash, waits.Cost, 0); err != nil {
+				t.Fatal(err)
+			}
+			w.Advance(waits.ID)
+			wantCost := func(later time.Duration, want paidaction.Msat) {
+				t.Helper()
+				w.Clock.Advance(later)
+				next := create(w, user, of("next", root))
+				if next.Cost != want {
+					t.Errorf("%s later the next costs %d msat, want %d", w.Clock.Now().Sub(waits.CreatedAt), next.Cost, want)
+				}
+				if _, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(user), next.ID); err != nil {
+					t.Fatal(err)
+				}
+				w.WantState(waits.ID, paidaction.Pending)
+			}
+			wantCost(0, 10*sat)
+			wantCost(lives-time.Minute, 10*sat)
+			wantCost(3*time.Minute, 10*sat)
+			wantCost(3*time.Minute, sat)
+			wantCost(24*time.Hour, sat)
+		})
+	}
+}
+
 // What was never paid for, nobody has seen: it makes nothing dearer.
 func TestWhatFailedIsNoSpam(t *testing.T) {
 	t.Parallel()

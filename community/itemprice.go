@@ -3,12 +3,17 @@ package community
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
 const maxDepth = 200 // of a thread: each comment is counted at every ancestor
+
+// expiredFor is how long ago an invoice expired that surely nobody can pay any more. The clocks of the process that made
+// it and of its node differ from this one's, by a minute or so, and making it took a moment.
+const expiredFor = 5 * time.Minute
 
 // price is base × 10^spam × (anonymous ? 10 : 1). The payer is locked, so that posts at the same moment cannot evade
 // the escalation (spec 05.19).
@@ -85,14 +90,14 @@ func (ic ItemCreate) base(ctx context.Context, tx *paidaction.Tx, a ItemCreateAr
 // counts own comments on the same parent, plus the unbroken chain of own items above it; in one's own thread it is
 // zero.
 func (ic ItemCreate) spam(ctx context.Context, tx *paidaction.Tx, a ItemCreateArgs, rootAuthor *int64) (int64, error) {
-	since := tx.Now.Add(-ic.Settings.SpamWindow)
+	since, expired := tx.Now.Add(-ic.Settings.SpamWindow), tx.Now.Add(-expiredFor)
 	if a.Parent == 0 {
-		return tx.DB.CountPostsSince(ctx, db.CountPostsSinceParams{AuthorID: tx.Payer, Since: since})
+		return tx.DB.CountPostsSince(ctx, db.CountPostsSinceParams{AuthorID: tx.Payer, Since: since, Expired: expired})
 	}
 	if rootAuthor != nil && *rootAuthor == *tx.Payer {
 		return 0, nil
 	}
-	siblings, err := tx.DB.CountCommentsSince(ctx, db.CountCommentsSinceParams{AuthorID: tx.Payer, ParentID: &a.Parent, Since: since})
+	siblings, err := tx.DB.CountCommentsSince(ctx, db.CountCommentsSinceParams{AuthorID: tx.Payer, ParentID: &a.Parent, Since: since, Expired: expired})
 	if err != nil {
 		return 0, fmt.Errorf("count comments: %w", err)
 	}

@@ -19,12 +19,17 @@ const settling = 2 * time.Minute
 // caller's transaction, and returns how many days that were. A day's pool goes, in each asset, entirely to the authors
 // whose items gained most of the weighted votes on that day (spec 02 §2.4), by the votes that were paid in this asset.
 // If nobody has such votes, it stays for the next day. Anybody may call it at any time: no day is paid twice (spec
-// 05.13).
+// 05.13), and while somebody pays, others do nothing.
 func PayRewards(ctx context.Context, q *db.Queries, now time.Time, s Settings) (days int, err error) {
-	// Payouts run one after the other, so that the next day and the contents of the pool stay the same until the
-	// commit. Payers do not wait for these rows: what comes into the pool is appended.
-	if err := ledger.Lock(ctx, q, ledger.RewardCredits, ledger.RewardSats); err != nil {
-		return 0, err
+	// Payouts run one after the other, so that the next day and the contents of the pool stay the same until the commit.
+	// None waits for another: its time would be over before its own work has begun. The rows of the pool are not locked:
+	// folds would wait for them.
+	held, err := q.HoldRewards(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("hold the rewards: %w", err)
+	}
+	if !held {
+		return 0, nil
 	}
 	today := midnight(now.Add(-settling))
 	first, err := q.FirstUnrewardedDay(ctx, today)

@@ -80,20 +80,21 @@ func nodeInvoice(h paidaction.Hash, found *lnrpc.Invoice) (view paidaction.NodeI
 	for _, htlc := range found.Htlcs {
 		switch htlc.State {
 		case lnrpc.InvoiceHTLCState_ACCEPTED:
-			view.Received += paidaction.Msat(htlc.AmtMsat)
 			if height := uint32(htlc.ExpiryHeight); view.ExpiryHeight == 0 || height < view.ExpiryHeight {
 				view.ExpiryHeight = height
 			}
 		case lnrpc.InvoiceHTLCState_SETTLED:
-			view.Received += paidaction.Msat(htlc.AmtMsat)
-			if htlc.AcceptHeight == 0 { // LND found it in a channel that was closed by force (contractcourt)
-				view.OnChain += paidaction.Msat(htlc.AmtMsat)
-			}
 		default:
 			continue
 		}
-		if _, keysend := htlc.CustomRecords[uint64(record.KeySendType)]; keysend {
-			view.Keysend += paidaction.Msat(htlc.AmtMsat)
+		amount := paidaction.Msat(htlc.AmtMsat)
+		view.Received += amount
+		_, keysend := htlc.CustomRecords[uint64(record.KeySendType)]
+		switch { // each part is said apart once, however it came: both sums are taken off what was received
+		case htlc.State == lnrpc.InvoiceHTLCState_SETTLED && htlc.AcceptHeight == 0: // LND found it in a channel that was closed by force (contractcourt)
+			view.OnChain += amount
+		case keysend:
+			view.Keysend += amount
 		}
 	}
 	return view, nil

@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lightningnetwork/lnd/lnrpc"
+	"github.com/lightningnetwork/lnd/record"
+
+	"github.com/a-seed-a7aed72f/holdfast/lightning"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -127,5 +131,34 @@ func TestWhatOnlyTheChainShowsIsSaidApart(t *testing.T) {
 	}
 	if got, err := c.LookupInvoice(t.Context(), r.Hash); err != nil || got.Received != r.Amount || got.OnChain != r.Amount-first {
 		t.Errorf("received %d, of it %d from the chain: %v", got.Received, got.OnChain, err)
+	}
+}
+
+// Each part is said apart once, as what only the chain shows or else as a keysend: both are taken off what counts as paid.
+func TestAPartIsSaidApartOnce(t *testing.T) {
+	t.Parallel()
+	keysend := map[uint64][]byte{uint64(record.KeySendType): make([]byte, 32)}
+	part := func(msat int64, state lnrpc.InvoiceHTLCState, height int32, custom map[uint64][]byte) *lnrpc.InvoiceHTLC {
+		return &lnrpc.InvoiceHTLC{AmtMsat: uint64(msat), State: state, AcceptHeight: height, ExpiryHeight: 900_000, CustomRecords: custom}
+	}
+	const accepted, settled, canceled = lnrpc.InvoiceHTLCState_ACCEPTED, lnrpc.InvoiceHTLCState_SETTLED, lnrpc.InvoiceHTLCState_CANCELED
+	paid := part(1_500, settled, 800_000, nil) // 500 msat more than it costs
+	for name, c := range map[string]struct {
+		state                      lnrpc.Invoice_InvoiceState
+		parts                      []*lnrpc.InvoiceHTLC
+		received, keysend, onChain paidaction.Msat
+	}{
+		"the invoice was paid":             {lnrpc.Invoice_SETTLED, []*lnrpc.InvoiceHTLC{paid}, 1_500, 0, 0},
+		"by keysend besides":               {lnrpc.Invoice_SETTLED, []*lnrpc.InvoiceHTLC{paid, part(2_000, settled, 800_000, keysend)}, 3_500, 2_000, 0},
+		"by force besides":                 {lnrpc.Invoice_SETTLED, []*lnrpc.InvoiceHTLC{paid, part(2_000, settled, 0, nil)}, 3_500, 0, 2_000},
+		"by keysend and by force besides":  {lnrpc.Invoice_SETTLED, []*lnrpc.InvoiceHTLC{paid, part(2_000, settled, 0, keysend)}, 3_500, 0, 2_000},
+		"each of them":                     {lnrpc.Invoice_SETTLED, []*lnrpc.InvoiceHTLC{paid, part(2_000, settled, 0, keysend), part(3_000, settled, 1, keysend)}, 6_500, 3_000, 2_000},
+		"what is held may be looked at":    {lnrpc.Invoice_ACCEPTED, []*lnrpc.InvoiceHTLC{part(2_000, accepted, 0, keysend)}, 2_000, 2_000, 0},
+		"what was given back counts never": {lnrpc.Invoice_OPEN, []*lnrpc.InvoiceHTLC{part(2_000, canceled, 0, keysend)}, 0, 0, 0},
+	} {
+		got, err := lightning.NodeInvoice(paidaction.Hash{1}, &lnrpc.Invoice{State: c.state, Htlcs: c.parts})
+		if err != nil || got.Received != c.received || got.Keysend != c.keysend || got.OnChain != c.onChain {
+			t.Errorf("%s: received %d, of it %d by keysend and %d from the chain: %v", name, got.Received, got.Keysend, got.OnChain, err)
+		}
 	}
 }

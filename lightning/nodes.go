@@ -15,12 +15,14 @@ const (
 	probeAge = time.Second
 	// probeTimeout is how long a node may take to answer before the next one is asked.
 	probeTimeout = 2 * time.Second
+	// knownTimeout is how long Nodes.Known may take then. It asks the database, whose delays say nothing about the node.
+	knownTimeout = 2 * time.Second
 )
 
 // Nodes are several nodes by name, in the order in which they are asked to issue. They are safe for concurrent use.
 type Nodes struct {
-	// Known, if set, is an error where a node is known by another key than the one that it answers with. Set it before the
-	// first use.
+	// Known, if set, is paidaction.ErrAnotherNode where a node is known by another key than the one that it answers with,
+	// and any other error where that cannot be told. Set it before the first use.
 	Known func(ctx context.Context, name, key string) error
 
 	nodes []*pooled
@@ -33,7 +35,8 @@ type pooled struct {
 	client *Client
 	turn   chan struct{}
 	asked  time.Time
-	err    error // nil: it can take a payment
+	err    error  // nil: it can take a payment
+	met    string // the key that it was last known by; empty: none, or another node answered since
 }
 
 var _ paidaction.Nodes = (*Nodes)(nil)
@@ -118,11 +121,29 @@ func (ns *Nodes) probe(ctx context.Context, n *pooled) error {
 		err = fmt.Errorf("lightning node %s is behind the chain, at height %d", n.client.Name(), info.Height)
 	}
 	if err == nil && ns.Known != nil { // what is paid to a stranger may not be ours, and what was wiped may be wiped again
-		err = ns.Known(limited, n.client.Name(), info.PubKey)
+		err = ns.known(ctx, n, info.PubKey)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err() // the caller gave up: that says nothing about the node
 	}
 	n.asked, n.err = ns.now(), err
+	return err
+}
+
+// known is nil if the node is known by the key that it answers with. Where that cannot be told, what was last told of this
+// very key counts: a database that is slow or away for a moment does not make a stranger of a node. Called with the node's
+// turn.
+func (ns *Nodes) known(ctx context.Context, n *pooled, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, knownTimeout)
+	defer cancel()
+	err := ns.Known(ctx, n.client.Name(), key)
+	switch {
+	case err == nil:
+		n.met = key
+	case errors.Is(err, paidaction.ErrAnotherNode):
+		n.met = ""
+	case n.met == key:
+		return nil
+	}
 	return err
 }

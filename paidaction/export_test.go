@@ -17,5 +17,8 @@ func (e *Engine) Reading() int { return e.reads.Waiting() }
 // Following is how many jobs wait for the transaction of what follows other payments, to share the next one.
 func (e *Engine) Following() int { return e.follows.Waiting() }
 
+// Paid is what counts as paid for something that costs this much.
+func (v NodeInvoice) Paid(cost Msat) Msat { return v.paid(cost) }
+
 // InStride reports whether actions that take this step at the same time share a transaction.
 func (s Step) InStride() bool { return s.inStride() }

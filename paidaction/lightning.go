@@ -27,6 +27,9 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // 01 §1.6, "never believe an absence").
 var ErrInvoiceNotFound = errors.New("the node does not know this invoice")
 
+// ErrAnotherNode says that the node that answers under a name is not the one that is known by it.
+var ErrAnotherNode = errors.New("another node answers")
+
 // What can be wrong with the invoice that a node has under a hash.
 var (
 	// ErrInvoiceDiffers: it is not the one asked for.
@@ -74,8 +77,8 @@ type NodeInvoice struct {
 	Bolt11       string
 	Memo         string // as it was asked for, also where a description hash replaces it in the bolt11
 	CLTVDelta    uint32 // final CLTV in blocks, as it was asked for
-	Keysend      Msat   // the part of Received that came by keysend, even after settling, from anybody who knows the preimage
-	OnChain      Msat   // the part of Received that is SETTLED and that only the chain will show to arrive, or not (Awaits)
+	Keysend      Msat   // the part of Received that came by keysend, even after settling, from anybody who knows the preimage; without OnChain
+	OnChain      Msat   // the part of Received that is SETTLED and that only the chain will show to arrive, or not (Awaits), however it came
 	Amount       Msat   // what it asks for
 	Holds        bool   // it is a hold invoice; once it is SETTLED this can no longer be told
 	Received     Msat   // total of the accepted or settled HTLCs; the node sets no upper limit

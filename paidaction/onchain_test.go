@@ -165,6 +165,26 @@ func TestWhatOnlyTheChainShowsIsNoExcess(t *testing.T) {
 	wantOnlyThePrice(w, payer, pa)
 }
 
+// What came besides, unasked or from the chain, is nobody's, and makes nothing less of what its payer has paid. As nodes
+// count it, each part is in one of the two sums at most.
+func TestWhatCountsAsPaid(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ received, keysend, onChain, paid paidaction.Msat }{
+		"the price":                             {1_000, 0, 0, 1_000},
+		"more than that":                        {1_500, 0, 0, 1_500},
+		"by keysend besides":                    {3_500, 2_000, 0, 1_500},
+		"from the chain besides":                {3_500, 0, 2_000, 1_500},
+		"by keysend, from the chain, or both":   {8_500, 2_000, 5_000, 1_500},
+		"only by keysend":                       {3_000, 3_000, 0, 1_000},
+		"only from the chain, as somebody says": {3_000, 0, 3_000, 1_000},
+		"less, of what was held and given back": {400, 0, 0, 400},
+	} {
+		if paid := (paidaction.NodeInvoice{Received: c.received, Keysend: c.keysend, OnChain: c.onChain}).Paid(1_000); paid != c.paid {
+			t.Errorf("%s: %d msat count as paid, want %d", name, paid, c.paid)
+		}
+	}
+}
+
 // Of several parts only those may have arrived that make up the price: that is what the operator has seen.
 func TestWhatArrivedFromTheChainIsThePriceAtMost(t *testing.T) {
 	t.Parallel()

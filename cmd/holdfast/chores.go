@@ -25,8 +25,8 @@ import (
 const chorePage = 1000
 
 // rewardsLimit is how long paying rewards may take. One statement adds up all votes of a day, and after an outage all days
-// are one transaction: whatever breaks that off breaks it off each time, and nobody is ever paid. Nobody's payment waits
-// for it, but balances are not folded in meanwhile.
+// are one transaction: whatever breaks that off breaks it off each time, and nobody is ever paid. Nobody waits for it: who
+// finds it at work in another process comes again with the next turn, which has all of its time for itself.
 const rewardsLimit = 10 * time.Minute
 
 // chores are what the application does by the clock, whether or not anybody pays.
@@ -50,7 +50,7 @@ func (s *service) chores() []worker.Chore {
 		}},
 		{Name: "daily rewards", Every: time.Minute, Limit: rewardsLimit, Do: func(ctx context.Context) error {
 			return s.inTx(func(ctx context.Context, q *db.Queries, now time.Time) error {
-				// Another process that pays them is waited for: its failures would count as if they were not paid.
+				// Waits too end with the turn: what is broken off sooner begins anew.
 				bound := rewardsLimit.Milliseconds()
 				if err := q.BoundLocks(ctx, db.BoundLocksParams{Lock: bound, Statement: bound}); err != nil {
 					return err

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/config"
+	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/dbconn"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
 	"github.com/a-seed-a7aed72f/holdfast/internal/timeline"
@@ -173,7 +174,8 @@ func TestAllBoostsThatAreOverAreTakenOff(t *testing.T) {
 
 // A chore that fails at each turn raises the alert, even if each turn is broken off only after its minute: no chore comes
 // so seldom that the alert never counts enough failures. Rewards and a reconciliation may take longer, and have alerts of
-// their own.
+// their own. Rewards are paid by one process at a time, and whose turn comes after one that failed is anybody's: the failures
+// of all count together.
 func TestFailingChoresAreAlarmed(t *testing.T) {
 	t.Parallel()
 	var file struct {
@@ -197,6 +199,11 @@ func TestFailingChoresAreAlarmed(t *testing.T) {
 		}
 		t.Fatalf("there is no alert %s", alert)
 		return 0
+	}
+	for _, rule := range file.Groups[0].Rules {
+		if rule.Alert == "HoldfastRewardsUnpaid" && !strings.HasPrefix(rule.Expr, "sum(increase(") {
+			t.Errorf("the failures of one process alone are an alert: %s", rule.Expr)
+		}
 	}
 	for _, c := range (&service{environment: &environment{config: &config.Config{}}}).chores() {
 		alert, within, takes := "HoldfastLoopsFail", "15m", time.Minute
@@ -258,6 +265,47 @@ func TestRewardsThatTakeLongArePaid(t *testing.T) {
 		if c.Name == "daily rewards" && c.Limit != limit {
 			t.Errorf("a turn may take %s", c.Limit)
 		}
+	}
+}
+
+// A turn that finds somebody else paying leaves it to them, at once, and is no failure. Whoever comes after them pays what
+// they have left.
+func TestWhilePeopleArePaidElsewhereATurnIsOver(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	_, err := pool.Exec(t.Context(), `
+		INSERT INTO posting (from_account, to_account, msat, reason, at) VALUES (0, 4, 1000, 'donation', now() - interval '2 days');
+		INSERT INTO balance_delta (account_id, msat) VALUES (0, -1000), (4, 1000)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := &environment{config: &config.Config{Prices: config.Prices{RewardTop: 100, RewardDays: 7}}}
+	env.timeline.Log = slog.New(slog.DiscardHandler)
+	s := &service{pool: pool, environment: env}
+	paid := func() (days int) {
+		t.Helper()
+		s.turn(t, "daily rewards")
+		if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM reward_day`).Scan(&days); err != nil {
+			t.Fatal(err)
+		}
+		return days
+	}
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if held, err := db.New(tx).HoldRewards(t.Context()); err != nil || !held {
+		t.Fatalf("nobody pays, and it is held: %t, %v", held, err)
+	}
+	if days := paid(); days != 0 {
+		t.Errorf("%d days are paid by two", days)
+	}
+	if err := tx.Rollback(t.Context()); err != nil { // it was broken off
+		t.Fatal(err)
+	}
+	if days := paid(); days == 0 {
+		t.Error("nobody pays")
 	}
 }
 

@@ -34,10 +34,11 @@ DELETE FROM item_fingerprint WHERE fingerprint = ANY (ARRAY(SELECT old.fingerpri
 
 -- name: CountPostsSince :one
 -- Own posts that count as spam: what failed does not, and what can still be paid does however old it is, or many could be asked for one by one and appear at
--- once. The payer is locked by the caller.
+-- once. What nobody can pay any more waits for the chain or its node, perhaps for weeks, and is old like any other. The payer is locked by the caller.
 SELECT ((SELECT count(*) FROM item p WHERE p.author_id = @author_id AND p.parent_id IS NULL AND p.kind <> 'BIO' AND p.state <> 'FAILED' AND p.created_at > @since)
     + (SELECT count(*) FROM paid_action a JOIN item i ON i.action_id = a.id WHERE a.payer_id = @author_id AND a.state IN ('PENDING', 'PENDING_HELD')
-        AND i.state = 'PENDING' AND i.parent_id IS NULL AND i.kind <> 'BIO' AND i.created_at <= @since))::bigint AS posts;
+        AND i.state = 'PENDING' AND i.parent_id IS NULL AND i.kind <> 'BIO' AND i.created_at <= @since
+        AND NOT EXISTS (SELECT FROM invoice WHERE invoice.action_id = a.id AND invoice.expires_at <= @expired OFFSET 0)))::bigint AS posts;
 
 -- name: HasBio :one
 SELECT EXISTS (SELECT 1 FROM item WHERE author_id = @author_id AND kind = 'BIO' AND state <> 'FAILED' AND deleted_at IS NULL);
@@ -46,7 +47,8 @@ SELECT EXISTS (SELECT 1 FROM item WHERE author_id = @author_id AND kind = 'BIO' 
 -- As CountPostsSince.
 SELECT ((SELECT count(*) FROM item c WHERE c.author_id = @author_id AND c.parent_id = @parent_id AND c.state <> 'FAILED' AND c.created_at > @since)
     + (SELECT count(*) FROM paid_action a JOIN item i ON i.action_id = a.id WHERE a.payer_id = @author_id AND a.state IN ('PENDING', 'PENDING_HELD')
-        AND i.state = 'PENDING' AND i.parent_id = @parent_id AND i.created_at <= @since))::bigint AS comments;
+        AND i.state = 'PENDING' AND i.parent_id = @parent_id AND i.created_at <= @since
+        AND NOT EXISTS (SELECT FROM invoice WHERE invoice.action_id = a.id AND invoice.expires_at <= @expired OFFSET 0)))::bigint AS comments;
 
 -- name: SelfReplyChain :one
 -- How many items up from the parent, without a gap, are the author's own: replies to oneself.

@@ -69,18 +69,25 @@ func (q *Queries) ClaimFingerprint(ctx context.Context, arg ClaimFingerprintPara
 const countCommentsSince = `-- name: CountCommentsSince :one
 SELECT ((SELECT count(*) FROM item c WHERE c.author_id = $1 AND c.parent_id = $2 AND c.state <> 'FAILED' AND c.created_at > $3)
     + (SELECT count(*) FROM paid_action a JOIN item i ON i.action_id = a.id WHERE a.payer_id = $1 AND a.state IN ('PENDING', 'PENDING_HELD')
-        AND i.state = 'PENDING' AND i.parent_id = $2 AND i.created_at <= $3))::bigint AS comments
+        AND i.state = 'PENDING' AND i.parent_id = $2 AND i.created_at <= $3
+        AND NOT EXISTS (SELECT FROM invoice WHERE invoice.action_id = a.id AND invoice.expires_at <= $4 OFFSET 0)))::bigint AS comments
 `
 
 type CountCommentsSinceParams struct {
 	AuthorID *int64
 	ParentID *int64
 	Since    time.Time
+	Expired  time.Time
 }
 
 // As CountPostsSince.
 func (q *Queries) CountCommentsSince(ctx context.Context, arg CountCommentsSinceParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countCommentsSince, arg.AuthorID, arg.ParentID, arg.Since)
+	row := q.db.QueryRow(ctx, countCommentsSince,
+		arg.AuthorID,
+		arg.ParentID,
+		arg.Since,
+		arg.Expired,
+	)
 	var comments int64
 	err := row.Scan(&comments)
 	return comments, err
@@ -89,18 +96,20 @@ func (q *Queries) CountCommentsSince(ctx context.Context, arg CountCommentsSince
 const countPostsSince = `-- name: CountPostsSince :one
 SELECT ((SELECT count(*) FROM item p WHERE p.author_id = $1 AND p.parent_id IS NULL AND p.kind <> 'BIO' AND p.state <> 'FAILED' AND p.created_at > $2)
     + (SELECT count(*) FROM paid_action a JOIN item i ON i.action_id = a.id WHERE a.payer_id = $1 AND a.state IN ('PENDING', 'PENDING_HELD')
-        AND i.state = 'PENDING' AND i.parent_id IS NULL AND i.kind <> 'BIO' AND i.created_at <= $2))::bigint AS posts
+        AND i.state = 'PENDING' AND i.parent_id IS NULL AND i.kind <> 'BIO' AND i.created_at <= $2
+        AND NOT EXISTS (SELECT FROM invoice WHERE invoice.action_id = a.id AND invoice.expires_at <= $3 OFFSET 0)))::bigint AS posts
 `
 
 type CountPostsSinceParams struct {
 	AuthorID *int64
 	Since    time.Time
+	Expired  time.Time
 }
 
 // Own posts that count as spam: what failed does not, and what can still be paid does however old it is, or many could be asked for one by one and appear at
-// once. The payer is locked by the caller.
+// once. What nobody can pay any more waits for the chain or its node, perhaps for weeks, and is old like any other. The payer is locked by the caller.
 func (q *Queries) CountPostsSince(ctx context.Context, arg CountPostsSinceParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countPostsSince, arg.AuthorID, arg.Since)
+	row := q.db.QueryRow(ctx, countPostsSince, arg.AuthorID, arg.Since, arg.Expired)
 	var posts int64
 	err := row.Scan(&posts)
 	return posts, err

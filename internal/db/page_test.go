@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"regexp"
 	"strings"
@@ -338,5 +339,57 @@ func TestInvoicesBehindOneAddressAreCountedByTheirIndex(t *testing.T) {
 	}
 	if !strings.Contains(e.plan, "paid_action_open_client") || strings.Contains(e.plan, "invoice") {
 		t.Errorf("it reads more:\n%s", e.plan)
+	}
+}
+
+// Of an author's posts and comments those that wait for their payment are found among the author's open actions, and of
+// their invoices each by its key: they are counted for each post, however many invoices there ever were.
+func TestWhatWaitsForItsPaymentIsCountedByKeys(t *testing.T) {
+	t.Parallel()
+	ctx, pool := t.Context(), pgtest.New(t)
+	if _, err := pool.Exec(ctx, `
+		INSERT INTO usr (name, created_at) SELECT 'user_' || g, now() FROM generate_series(1, 2000) AS g ORDER BY g;
+		ALTER TABLE paid_action DISABLE TRIGGER refuse_beginning;
+		INSERT INTO paid_action (kind, flow, method, state, payer_id, cost_msat, created_at, changed_at, deadline, args, result)
+			SELECT 'ITEM_CREATE', 'OPTIMISTIC', 'OPTIMISTIC', (CASE WHEN g <= 18000 THEN 'PAID' ELSE 'PENDING' END)::action_state, 1 + g % 2000, 1000, now(), now(), now(), '{}', '{}'
+			FROM generate_series(1, 20000) AS g ORDER BY g;
+		INSERT INTO invoice (action_id, node, payment_hash, hold, amount_msat, memo, cltv_delta, expires_at)
+			SELECT id, 'alice', sha256(id::text::bytea), false, 1000, '', 80, now() FROM paid_action;
+		INSERT INTO item (kind, author_id, action_id, state, parent_id, ancestors, title, body, created_at)
+			SELECT (CASE WHEN reply THEN 'COMMENT' ELSE 'POST' END)::item_kind, payer_id, id, state::text::item_state, CASE WHEN reply THEN 1 END,
+				(CASE WHEN reply THEN '{1}' ELSE '{}' END)::bigint[], CASE WHEN reply THEN NULL ELSE 'title' END, 'body', created_at
+			FROM (SELECT *, id % 2 = 0 AS reply FROM paid_action) AS made ORDER BY id;
+		ANALYZE`); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if err := db.New(tx).PlanOnce(ctx); err != nil {
+		t.Fatal(err)
+	}
+	e := &explained{t: t, pool: tx}
+	q, author, now := db.New(e), new(int64(7)), time.Now()
+	for name, count := range map[string]func() (int64, error){
+		"posts": func() (int64, error) {
+			return q.CountPostsSince(ctx, db.CountPostsSinceParams{AuthorID: author, Since: now, Expired: now})
+		},
+		"comments": func() (int64, error) {
+			return q.CountCommentsSince(ctx, db.CountCommentsSinceParams{AuthorID: author, ParentID: new(int64(1)), Since: now, Expired: now})
+		},
+	} {
+		if _, err := count(); !errors.Is(err, pgx.ErrNoRows) {
+			t.Fatal(err)
+		}
+		for _, by := range []string{"paid_action_open_payer", "invoice_pkey"} {
+			if !strings.Contains(e.plan, by) {
+				t.Errorf("%s are not counted by %s:\n%s", name, by, e.plan)
+			}
+		}
+		if strings.Contains(e.plan, "Seq Scan") || strings.Contains(e.plan, "Bitmap Heap Scan on invoice") {
+			t.Errorf("of %s all are read:\n%s", name, e.plan)
+		}
 	}
 }

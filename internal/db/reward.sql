@@ -1,3 +1,7 @@
+-- name: HoldRewards :one
+-- Until the end of the transaction nobody else pays rewards. false: somebody is at it.
+SELECT pg_try_advisory_xact_lock(1, 14)::boolean;
+
 -- name: FirstUnrewardedDay :one
 -- The day after the last one that was paid; before there is one, the day of the pool's first money; else today. A day that has not ended was recorded by a clock
 -- that was ahead, and is no reason to wait until it has.

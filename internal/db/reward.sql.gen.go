@@ -128,6 +128,18 @@ func (q *Queries) FirstUnrewardedDay(ctx context.Context, today time.Time) (time
 	return day, err
 }
 
+const holdRewards = `-- name: HoldRewards :one
+SELECT pg_try_advisory_xact_lock(1, 14)::boolean
+`
+
+// Until the end of the transaction nobody else pays rewards. false: somebody is at it.
+func (q *Queries) HoldRewards(ctx context.Context) (bool, error) {
+	row := q.db.QueryRow(ctx, holdRewards)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const insertDayNotifications = `-- name: InsertDayNotifications :exec
 INSERT INTO notification (user_id, kind, day, created_at) SELECT unnest($1::bigint[]), $2::text, $3::date, $4::timestamptz
 ON CONFLICT DO NOTHING

@@ -1,6 +1,7 @@
 package lndtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -48,7 +49,7 @@ func (s *mainServer) GetInfo(ctx context.Context, _ *lnrpc.GetInfoRequest) (*lnr
 	}
 	return &lnrpc.GetInfoResponse{
 		Features:       features,
-		IdentityPubkey: hex.EncodeToString(nodeKey(s.Node.Name()).PubKey().SerializeCompressed()),
+		IdentityPubkey: hex.EncodeToString(nodeKey(cmp.Or(s.answersAs, s.Node.Name())).PubKey().SerializeCompressed()),
 		Alias:          s.Node.Name(), Version: s.version,
 		Chains:      []*lnrpc.Chain{{Chain: "bitcoin", Network: network.Name}},
 		BlockHeight: chain.Height, SyncedToChain: chain.Synced, SyncedToGraph: !s.graphless,

@@ -55,6 +55,7 @@ type Server struct {
 	graphless bool // not synced to the graph
 	chainless bool // its chain backend is away
 	keysend   bool // it accepts payments that nobody has asked for
+	answersAs string
 	payments  map[paidaction.Hash]*payment
 	routes    map[paidaction.Hash]*lnrpc.Payment
 	routesTo  map[string]*lnrpc.Payment           // by public key
@@ -231,6 +232,9 @@ func (s *Server) hangs(method string) bool {
 
 // SetChainless makes the node answer as LND does while its chain backend is away.
 func (s *Server) SetChainless(chainless bool) { s.set(func() { s.chainless = chainless }) }
+
+// AnswerAs makes the node say that it is the one of this name.
+func (s *Server) AnswerAs(name string) { s.set(func() { s.answersAs = name }) }
 
 // SetKeysend sets whether the node announces that it accepts payments that nobody has asked for.
 func (s *Server) SetKeysend(takes bool) { s.set(func() { s.keysend = takes }) }

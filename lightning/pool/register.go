@@ -119,12 +119,12 @@ func (r *Register) Meet(ctx context.Context, name, key string) (db.LightningNode
 	return record, nil
 }
 
-// Known is Meet for whoever is about to rely on the node: an error where another node answers under the name, until an
-// operator says that it is the right one (Enable).
+// Known is Meet for whoever is about to rely on the node: paidaction.ErrAnotherNode where another node answers under the
+// name, until an operator says that it is the right one (Enable). Any other error says nothing about the node.
 func (r *Register) Known(ctx context.Context, name, key string) error {
 	record, err := r.Meet(ctx, name, key)
 	if err == nil && record.OtherKey != nil {
-		err = fmt.Errorf("another node answers as %s: its key is %s, and it was known as %s", name, *record.OtherKey, *record.PublicKey)
+		err = fmt.Errorf("%w as %s: its key is %s, and it was known as %s", paidaction.ErrAnotherNode, name, *record.OtherKey, *record.PublicKey)
 	}
 	return err
 }

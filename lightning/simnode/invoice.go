@@ -33,11 +33,11 @@ func (i Invoice) NodeInvoice() paidaction.NodeInvoice {
 			continue
 		}
 		v.Received += p.Msat
-		if p.Total == 0 {
-			v.Keysend += p.Msat
-		}
-		if p.State == PartSettled && p.AcceptHeight == 0 {
+		switch {
+		case p.State == PartSettled && p.AcceptHeight == 0:
 			v.OnChain += p.Msat
+		case p.Total == 0:
+			v.Keysend += p.Msat
 		}
 		if p.State == PartAccepted && (v.ExpiryHeight == 0 || p.ExpiryHeight < v.ExpiryHeight) {
 			v.ExpiryHeight = p.ExpiryHeight

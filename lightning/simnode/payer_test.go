@@ -85,6 +85,19 @@ func TestWhatIsOfferedByForce(t *testing.T) {
 	}
 }
 
+// A keysend that LND finds in such a channel once the invoice is settled is what only the chain shows, and said apart once.
+func TestAPartIsSaidApartOnce(t *testing.T) {
+	t.Parallel()
+	v := simnode.Invoice{State: paidaction.InvoiceSettled, Parts: []simnode.Part{
+		{Msat: 1_500, Total: 1_500, AcceptHeight: 100, State: simnode.PartSettled},
+		{Msat: 2_000, AcceptHeight: 100, State: simnode.PartSettled},
+		{Msat: 5_000, State: simnode.PartSettled},
+	}}.NodeInvoice()
+	if v.Received != 8_500 || v.Keysend != 2_000 || v.OnChain != 5_000 {
+		t.Errorf("%+v", v)
+	}
+}
+
 // Whoever knows the preimage adds to what is held or settled, but not beside the parts of a payment, and not to what is
 // cancelled (invoices.updateLegacy).
 func TestWhatIsAddedByKeysend(t *testing.T) {
