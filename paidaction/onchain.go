@@ -18,15 +18,17 @@ var (
 	ErrNotOnChain = errors.New("only where a plain invoice was paid from a channel that was closed by force, does an action wait for what the chain shows")
 )
 
-// chainEvery is how often an action that waits for the chain is looked at past its deadline. Only an operator ends that,
-// perhaps weeks later.
+// chainEvery is how far the deadline of an action is put off that waits for the chain. Only an operator ends that, perhaps
+// weeks later.
 const chainEvery = time.Hour
 
-// awaitChain puts off the deadline of an action that waits for the chain, once it has passed. Otherwise the action would
-// count as stuck, and each sweep would ask its node.
+// awaitChain puts off the deadline of an action that waits for the chain, and stores a job at it. Otherwise the action
+// would count as stuck, and each sweep would ask its node. Where the deadline is far off, there is such a job; where it is
+// near, the action may have been cancelled, and its only job may be the one that ends with this.
 func (e *Engine) awaitChain(ctx context.Context, pa *PaidAction, why error) (Progress, error) {
 	now := e.now()
-	if now.Before(*pa.Deadline) {
+	near := now.Add(chainEvery / 2)
+	if pa.Deadline.After(near) {
 		return Waiting, nil
 	}
 	if err := e.ConfirmClock(ctx); err != nil {
@@ -35,7 +37,7 @@ func (e *Engine) awaitChain(ctx context.Context, pa *PaidAction, why error) (Pro
 	var put int64
 	err := e.inTx(ctx, func(q *db.Queries, pg *db.Transaction) (err error) {
 		next := now.Add(chainEvery)
-		if put, err = q.AwaitChain(ctx, db.AwaitChainParams{ID: pa.ID, At: now, Deadline: next}); err != nil || put == 0 {
+		if put, err = q.AwaitChain(ctx, db.AwaitChainParams{ID: pa.ID, Near: near, Deadline: next}); err != nil || put == 0 {
 			return err
 		}
 		return e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: pa.ID, At: next})

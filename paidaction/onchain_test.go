@@ -120,7 +120,7 @@ func TestWhatOnlyTheChainShowsIsNotPaid(t *testing.T) {
 	}
 }
 
-// Its deadline is put off each time it has passed, by an hour, with one job: the sweep that runs each second does not ask
+// Its deadline is put off, by an hour each time, with one job: the sweep that runs each second does not ask
 // its node, and it is not stuck.
 func TestWhatWaitsForTheChainIsLookedAtOnceAnHour(t *testing.T) {
 	t.Parallel()
@@ -146,6 +146,25 @@ func TestWhatWaitsForTheChainIsLookedAtOnceAnHour(t *testing.T) {
 	w.Clock.Advance(time.Second)
 	want(1, time.Hour)
 	want(1, time.Hour)
+}
+
+// One that is cancelled in that moment keeps a job, too: the one that cancels ends.
+func TestWhatIsCancelledWhileItWaitsForTheChainKeepsAJob(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	pa := postUnpaid(w, w.User("payer", 0, 0))
+	cancelUnheard(w, pa)
+	if _, err := w.Node.AddPartByForce(pa.Invoice.Hash, pa.Cost, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.Drain()
+	now := w.WantState(pa.ID, paidaction.Canceling)
+	if left := now.Deadline.Sub(w.Clock.Now()); left != time.Hour {
+		t.Errorf("its deadline is in %s", left)
+	}
+	if n := w.Count(`SELECT count(*) FROM test_job WHERE kind = 'advance' AND action = $1 AND at = $2`, pa.ID, now.Deadline); n != 1 {
+		t.Errorf("%d jobs at its deadline", n)
+	}
 }
 
 // What is paid above the price is the payer's only once it has arrived, too.

@@ -148,8 +148,8 @@ UPDATE paid_action SET result = @result WHERE id = @id;
 UPDATE paid_action SET settle_permitted_at = @at WHERE id = @id AND state::text = 'HELD' AND settle_permitted_at IS NULL;
 
 -- name: AwaitChain :execrows
--- Puts off a deadline that has passed. Of those that do so at once, one does, and stores the job.
-UPDATE paid_action SET deadline = @deadline::timestamptz WHERE id = @id AND state::text IN ('PENDING', 'CANCELING') AND deadline <= @at::timestamptz;
+-- Puts off a deadline that is near. Of those that do so at once, one does, and stores the job.
+UPDATE paid_action SET deadline = @deadline::timestamptz WHERE id = @id AND state::text IN ('PENDING', 'CANCELING') AND deadline <= @near::timestamptz;
 
 -- name: RefuseAgain :exec
 -- Of an action whose receiver could not be paid, also while the payment goes back. What was tried again stays as it is.

@@ -251,12 +251,12 @@ UPDATE paid_action SET deadline = $1::timestamptz WHERE id = $2 AND state::text 
 type AwaitChainParams struct {
 	Deadline time.Time
 	ID       int64
-	At       time.Time
+	Near     time.Time
 }
 
-// Puts off a deadline that has passed. Of those that do so at once, one does, and stores the job.
+// Puts off a deadline that is near. Of those that do so at once, one does, and stores the job.
 func (q *Queries) AwaitChain(ctx context.Context, arg AwaitChainParams) (int64, error) {
-	result, err := q.db.Exec(ctx, awaitChain, arg.Deadline, arg.ID, arg.At)
+	result, err := q.db.Exec(ctx, awaitChain, arg.Deadline, arg.ID, arg.Near)
 	if err != nil {
 		return 0, err
 	}

@@ -54,14 +54,19 @@ func (w *world) mustHaveJob(action int64) {
 }
 
 // mustBeSeenTo checks, when a job is done, that a call that is still owed has another job that makes it soon. A
-// withdrawal in FORWARDED is the relay's business until its deadline.
+// withdrawal in FORWARDED is the relay's business until its deadline. What was paid by force owes nothing until an
+// operator has seen that on the chain, and is looked at again within the hour.
 func (w *world) mustBeSeenTo(action int64) {
 	state := w.states[action]
 	if !state.Driven() || state == paidaction.Forwarded && w.flowOf(action) == paidaction.FlowOutgoing {
 		return
 	}
+	soon := standsBy
+	if _, byForce := w.awaited[action]; byForce {
+		soon += time.Hour
+	}
 	for _, j := range w.jobs {
-		if j.concerns(action) && !j.at.After(w.Now().Add(standsBy)) {
+		if j.concerns(action) && !j.at.After(w.Now().Add(soon)) {
 			return
 		}
 	}

@@ -109,7 +109,7 @@ func (w *world) paysByForce(r *request, pa *paidaction.PaidAction, node *simnode
 
 // seesOnChain is an operator who has seen a payment on the chain. They say so until it counts.
 func (w *world) seesOnChain(r *request, id int64, tries int) {
-	delete(w.awaited, id)
+	w.awaited[id] = false
 	if w.states[id].Terminal() {
 		return
 	}

@@ -87,7 +87,7 @@ type world struct {
 	open       map[int64]bool
 	states     map[int64]paidaction.State        // of actions, as last committed
 	left       map[paidaction.Hash]time.Duration // when payments ceased to be held
-	awaited    map[int64]bool                    // actions whose payment only the chain shows to arrive, and nobody has looked yet
+	awaited    map[int64]bool                    // of actions whose payment only the chain shows to arrive: whether nobody has looked yet
 }
 
 // process is one process of the service.
