@@ -35,7 +35,7 @@ func OpenLab(ctx context.Context) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := pgserver.Start(ctx, pgserver.Options{Dir: filepath.Join(scratch.Dir, "postgres"), Volatile: true, Socket: true, MaxConnections: 300,
+	server, err := pgserver.Start(ctx, pgserver.Options{Dir: filepath.Join(scratch.Dir, "postgres"), Volatile: true, Socket: true, MaxConnections: 900,
 		Settings: map[string]string{"autovacuum": "off", "jit": "off", "deadlock_timeout": "1d", "max_wal_size": "4GB",
 			"checkpoint_timeout": "1h", "log_lock_waits": "off", "log_min_messages": "fatal", "plan_cache_mode": "force_generic_plan", "wal_level": "minimal", "max_wal_senders": "0"}})
 	if err != nil {
@@ -91,7 +91,7 @@ func (l *Lab) open(ctx context.Context) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings.MaxConns = 60
+	settings.MaxConns = 200 // each fiber that waits for a row has one, also one that its process has given up
 	// The pool must do nothing by the real clock: the moments would not depend on the seed, and the connections would
 	// belong to no fiber.
 	settings.MaxConnIdleTime, settings.MaxConnLifetime, settings.HealthCheckPeriod = 24*time.Hour, 24*time.Hour, 24*time.Hour

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
@@ -107,16 +108,20 @@ func (w *world) paysByForce(r *request, pa *paidaction.PaidAction, node *simnode
 	return true
 }
 
-// seesOnChain is an operator who has seen a payment on the chain. They say so until it counts.
+// seesOnChain is an operator who has seen a payment on the chain. They say so until it counts, but not again while they
+// wait for an answer: a process that stands still with the action's row would have them use up all connections.
 func (w *world) seesOnChain(r *request, id int64, tries int) {
 	w.awaited[id] = false
 	if w.states[id].Terminal() {
 		return
 	}
-	what := fmt.Sprintf("was paid after all %d", tries)
-	w.request(r, what, func(ctx context.Context, p *process) {
-		fiberOf(ctx).action = id
-		w.tell(nil, "%s %s: %s", r.label, what, said(p.engine.Arrived(ctx, id)))
-	})
+	const paid = "was paid after all"
+	if !slices.ContainsFunc(w.fibers, func(f *fiber) bool { return strings.HasPrefix(f.name, r.label+" "+paid) }) {
+		what := fmt.Sprint(paid, " ", tries)
+		w.request(r, what, func(ctx context.Context, p *process) {
+			fiberOf(ctx).action = id
+			w.tell(nil, "%s %s: %s", r.label, what, said(p.engine.Arrived(ctx, id)))
+		})
+	}
 	w.queue.add(w.tick+time.Minute, func() { w.seesOnChain(r, id, tries+1) })
 }
