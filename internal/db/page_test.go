@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/internal/pgtest"
@@ -189,6 +190,20 @@ func TestWhatActionsMadeIsReadByItsKeys(t *testing.T) {
 	}
 }
 
+// plannedOnce explains what is asked in a transaction whose statements are planned once for all (PlanOnce).
+func plannedOnce(t *testing.T, pool *pgxpool.Pool) *explained {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	if err := db.New(tx).PlanOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return &explained{t: t, pool: tx}
+}
+
 // Of many withdrawals in flight only those of one payer are counted, because that payer's row is locked meanwhile.
 func TestWithdrawalsOfOnePayerAreCountedByTheirIndex(t *testing.T) {
 	t.Parallel()
@@ -202,15 +217,7 @@ func TestWithdrawalsOfOnePayerAreCountedByTheirIndex(t *testing.T) {
 		ANALYZE`); err != nil {
 		t.Fatal(err)
 	}
-	tx, err := pool.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if err := db.New(tx).PlanOnce(ctx); err != nil {
-		t.Fatal(err)
-	}
-	e := &explained{t: t, pool: tx}
+	e := plannedOnce(t, pool)
 	if err := db.New(e).BoundWithdrawals(ctx, db.BoundWithdrawalsParams{PayerID: 1, Most: 10}); err != nil {
 		t.Fatal(err)
 	}
@@ -325,15 +332,7 @@ func TestInvoicesBehindOneAddressAreCountedByTheirIndex(t *testing.T) {
 		ANALYZE`); err != nil {
 		t.Fatal(err)
 	}
-	tx, err := pool.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if err := db.New(tx).PlanOnce(ctx); err != nil {
-		t.Fatal(err)
-	}
-	e := &explained{t: t, pool: tx}
+	e := plannedOnce(t, pool)
 	if err := db.New(e).BoundClient(ctx, db.BoundClientParams{ClientHash: []byte{1}, Most: 10}); err != nil {
 		t.Fatal(err)
 	}
@@ -362,15 +361,7 @@ func TestWhatWaitsForItsPaymentIsCountedByKeys(t *testing.T) {
 		ANALYZE`); err != nil {
 		t.Fatal(err)
 	}
-	tx, err := pool.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if err := db.New(tx).PlanOnce(ctx); err != nil {
-		t.Fatal(err)
-	}
-	e := &explained{t: t, pool: tx}
+	e := plannedOnce(t, pool)
 	q, author, now := db.New(e), new(int64(7)), time.Now()
 	for name, count := range map[string]func() (int64, error){
 		"posts": func() (int64, error) {
