@@ -235,8 +235,8 @@ CROSS JOIN LATERAL (SELECT * FROM paid_action a WHERE a.id = invoice.action_id O
 WHERE invoice.payment_hash = ANY(@hashes::bytea[]) AND paid_action.state NOT IN ('PAID', 'FAILED', 'RETRYING');
 
 -- name: BoundPayer :exec
--- Fails with HF006 if the payer, whose row is locked, has reached the limit of open invoices. What waits for the chain counts as well: each needs an operator, and with
--- one channel that is closed by force somebody could have hundreds of them wait.
+-- Fails with HF006 if the payer, whose row is locked, has reached the limit of open invoices. What waits for the chain counts as well, until it is
+-- cancelled: each needs an operator, and with one channel that is closed by force somebody could have hundreds of them wait.
 SELECT must_be_below(count(*), @most, 'HF006') FROM paid_action WHERE payer_id = @payer_id AND state IN ('PENDING', 'PENDING_HELD');
 
 -- name: LockClient :exec

@@ -287,8 +287,8 @@ type BoundPayerParams struct {
 	PayerID *int64
 }
 
-// Fails with HF006 if the payer, whose row is locked, has reached the limit of open invoices. What waits for the chain counts as well: each needs an operator, and with
-// one channel that is closed by force somebody could have hundreds of them wait.
+// Fails with HF006 if the payer, whose row is locked, has reached the limit of open invoices. What waits for the chain counts as well, until it is
+// cancelled: each needs an operator, and with one channel that is closed by force somebody could have hundreds of them wait.
 func (q *Queries) BoundPayer(ctx context.Context, arg BoundPayerParams) error {
 	_, err := q.db.Exec(ctx, boundPayer, arg.Most, arg.PayerID)
 	return err

@@ -17,6 +17,9 @@ import (
 // errShared means that no part is taken through a pooler, on whose session it would stay when this instance is gone.
 var errShared = errors.New("a pooler answers, whose sessions are nobody's own: give the database's address past it as HOLDFAST_LOCK_DIRECT_URL")
 
+// errAway stands for whatever else keeps an instance from taking part.
+var errAway = errors.New("the database is away")
+
 // partAgain is how long after a failure it is tried again to take part.
 const partAgain = time.Second
 
@@ -50,10 +53,10 @@ func TakingPart(store lock.Store, direct string, log *slog.Logger) (lock.Store, 
 func (p *part) keep(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) {
 	defer close(p.done)
 	for said := error(nil); ; {
-		err := partOf(ctx, config)
-		if ctx.Err() == nil && !errors.Is(err, said) {
+		err := partOf(ctx, config, func() { said = nil })
+		if why := reason(err); ctx.Err() == nil && why != said {
 			log.WarnContext(ctx, "an instance with its locks in memory does not know of this one", "store", p.Name(), "error", err)
-			said = err
+			said = why
 		}
 		again := time.NewTimer(partAgain)
 		select {
@@ -65,8 +68,18 @@ func (p *part) keep(ctx context.Context, config *pgx.ConnConfig, log *slog.Logge
 	}
 }
 
-// partOf takes part for as long as its connection lasts, and returns why it does not any more, or cannot.
-func partOf(ctx context.Context, config *pgx.ConnConfig) error {
+// reason is what an error of partOf comes down to. It is said once, however often it is tried again: a connection that fails has an error of its own each time.
+func reason(err error) error {
+	for _, known := range []error{ErrNotAlone, errShared} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return errAway
+}
+
+// partOf takes part for as long as its connection lasts, and returns why it does not any more, or cannot. It calls taken once it does.
+func partOf(ctx context.Context, config *pgx.ConnConfig, taken func()) error {
 	connecting, cancel := context.WithTimeout(ctx, pingWait)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(connecting, config)
@@ -80,6 +93,7 @@ func partOf(ctx context.Context, config *pgx.ConnConfig) error {
 	if err := takePart(ctx, conn); err != nil {
 		return err
 	}
+	taken()
 	_, err = conn.WaitForNotification(ctx) // there are none: it returns when the connection or ctx is over
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 
@@ -119,6 +120,30 @@ func TestLocksElsewhereTakeNoPartThroughAPooler(t *testing.T) {
 	locktest.Release(t, locktest.Acquire(t, l, "k", lock.Options{}))
 	if n := guards(t, pool); n != 0 {
 		t.Errorf("%d sessions of the pooler have the lock", n)
+	}
+}
+
+// TestADatabaseThatIsAwayIsSaidOnce, though taking part is tried again each second: beside the cause the log would be full of what follows from it.
+func TestADatabaseThatIsAwayIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	away, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = away.Close() })
+	_, log := elsewhere(t, "postgres://holdfast@"+away.Addr().String()+"/holdfast?sslmode=disable")
+	for range 4 { // who tries again has said by then what the try before came to
+		conn, err := away.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close()
+	}
+	if said := locktest.Wait(t, "it is said", log); !strings.Contains(said, "does not know of this one") {
+		t.Error(said)
+	}
+	if n := len(log); n != 0 {
+		t.Errorf("it is said %d times more", n)
 	}
 }
 
