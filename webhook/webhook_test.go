@@ -43,7 +43,7 @@ func (w *world) everyWay(user int64) (paid *paidaction.PaidAction) {
 		w.Fatal(err)
 	}
 	w.Drain()
-	if _, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), given.ID, "", paidaction.Terms{}); err != nil {
+	if _, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), given.ID, "", paidaction.Terms{}, nil); err != nil {
 		w.Fatal(err)
 	}
 	carol := w.Network.AddReceiver("carol")
