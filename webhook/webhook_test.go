@@ -157,7 +157,7 @@ func TestWhatDidNotHappenIsNotTold(t *testing.T) {
 
 // A server that fails is tried again and again, at growing intervals, under the same id. After three days of nothing
 // but failures, its webhook is disabled, and its owner is told.
-func TestFailing(t *testing.T) {
+func TestAServerIsTriedUntilItHasFailedForThreeDays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
