@@ -122,7 +122,7 @@ func (w *world) live() {
 			w.Fatal(err)
 		}
 		w.Drain()
-		again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(w.payer), failed.ID, "", paidaction.Terms{})
+		again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(w.payer), failed.ID, "", paidaction.Terms{}, nil)
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -186,7 +186,7 @@ func (d *drive) ask(failed *paidaction.PaidAction, m paidaction.Method) *paidact
 func (d *drive) tryAsk(failed *paidaction.PaidAction, m paidaction.Method) (*paidaction.PaidAction, error) {
 	terms := paidaction.Terms{Method: m}
 	if failed != nil {
-		return d.Engine.Retry(d.Ctx, d.caller(failed), failed.ID, "", terms)
+		return d.Engine.Retry(d.Ctx, d.caller(failed), failed.ID, "", terms, nil)
 	}
 	caller := enginetest.Caller(d.payer)
 	caller.Secret = d.secret
@@ -465,7 +465,7 @@ func (d *drive) caller(pa *paidaction.PaidAction) paidaction.Caller {
 func (d *drive) triedAgain() {
 	pa := d.begin()
 	d.cancel(pa)
-	again, err := d.Engine.Retry(d.Ctx, d.caller(pa), pa.ID, "", paidaction.Terms{})
+	again, err := d.Engine.Retry(d.Ctx, d.caller(pa), pa.ID, "", paidaction.Terms{}, nil)
 	if err != nil {
 		d.Fatal(err)
 	}

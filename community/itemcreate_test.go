@@ -233,7 +233,7 @@ func TestFailedPostFreesItsText(t *testing.T) {
 		t.Fatal(err)
 	}
 	create(w, user, a)
-	_, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{})
+	_, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{}, nil)
 	w.WantRefusal(err, paidaction.CodeDuplicate)
 	w.WantState(pa.ID, paidaction.Failed)
 }
@@ -262,7 +262,7 @@ func TestPendingAndFailedItemsAreTheirAuthorsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("failed")
-	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,7 +415,7 @@ func TestRetriesCannotEvadeTheEscalation(t *testing.T) {
 	w.Clock.Advance(11 * time.Minute)
 	var total paidaction.Msat
 	for _, id := range failed {
-		again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), id, "", paidaction.Terms{})
+		again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), id, "", paidaction.Terms{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

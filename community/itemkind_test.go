@@ -221,7 +221,7 @@ func TestEachUserHasOneBio(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := create(w, user, bio("mine after all"))
-	_, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{})
+	_, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{}, nil)
 	w.WantRefusal(err, community.CodeBioExists)
 	w.WantState(pa.ID, paidaction.Failed)
 	w.WantState(second.ID, paidaction.Pending)

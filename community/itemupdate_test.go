@@ -210,7 +210,7 @@ func TestAnonymousChanges(t *testing.T) {
 	if _, err := w.Engine.Cancel(w.Ctx, paidaction.Caller{Secret: first.Secret}, first.ID); err != nil {
 		t.Fatal(err)
 	}
-	again, err := w.Engine.Retry(w.Ctx, paidaction.Caller{Secret: first.Secret}, first.ID, "", paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, paidaction.Caller{Secret: first.Secret}, first.ID, "", paidaction.Terms{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -561,7 +561,7 @@ func TestChangeThatBoosts(t *testing.T) {
 	if n := w.Count(`SELECT count(*) FROM boost WHERE action_id = $1 AND state = 'FAILED'`, pa.ID); n != 1 {
 		t.Errorf("of the boost that went back %d are marked as failed", n)
 	}
-	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(author), pa.ID, "", paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(author), pa.ID, "", paidaction.Terms{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func TestVotesCountOnceTheyArePaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	see("failed", &poor, "001", "")
-	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(poor), pa.ID, "", paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(poor), pa.ID, "", paidaction.Terms{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestFailedVoteCannotComeBackAsASecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	payInvoice(w, w.Pay(voter, community.KindPollVote, community.PollVoteArgs{Option: choice[1]}, ""))
-	_, err := w.Engine.Retry(w.Ctx, enginetest.Caller(voter), failed.ID, "", paidaction.Terms{})
+	_, err := w.Engine.Retry(w.Ctx, enginetest.Caller(voter), failed.ID, "", paidaction.Terms{}, nil)
 	w.WantRefusal(err, community.CodeAlreadyVoted)
 	w.WantState(failed.ID, paidaction.Failed)
 	if counts, mine := votes(w, poll, &voter); counts != "010" || mine != "1 PAID" {

@@ -391,7 +391,7 @@ func TestPendingTerritory(t *testing.T) {
 	}
 	w.Pay(other, community.KindTerritoryCreate, createArgs("bitcoin", community.Monthly), paidaction.FeeCredit)
 	// The one who was too slow tries again, and learns why it cannot be.
-	_, err = w.Engine.Retry(w.Ctx, enginetest.Caller(founder), pa.ID, "", paidaction.Terms{})
+	_, err = w.Engine.Retry(w.Ctx, enginetest.Caller(founder), pa.ID, "", paidaction.Terms{}, nil)
 	w.WantRefusal(err, paidaction.CodeDuplicate)
 	w.WantConserved()
 }

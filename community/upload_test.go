@@ -231,7 +231,7 @@ func TestUploadsAreShownWithTheirItem(t *testing.T) {
 	if public(w, u) || carrier(w, u) != 0 {
 		t.Errorf("failed: public %t, carried by %d", public(w, u), carrier(w, u))
 	}
-	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(poor), pa.ID, "", paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(poor), pa.ID, "", paidaction.Terms{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +412,7 @@ func TestUnclaimedUploadsAreSwept(t *testing.T) {
 	if n := w.Count(`SELECT count(*) FROM upload`); n != 3 || n != w.Count(`SELECT count(*) FROM upload_data`) {
 		t.Errorf("%d are left, want 3 with their bytes", n)
 	}
-	if _, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), failing.ID, "", paidaction.Terms{}); err != nil {
+	if _, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), failing.ID, "", paidaction.Terms{}, nil); err != nil {
 		t.Errorf("what was given back is gone: %v", err)
 	}
 }

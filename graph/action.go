@@ -181,7 +181,7 @@ func (m mutations) RetryPaidAction(ctx context.Context, id int64, key *string, m
 	if err != nil {
 		return nil, err
 	}
-	return m.show(m.Engine.RetryIf(ctx, m.payer(ctx, secret), id, idempotencyKey, t, func(failed *paidaction.PaidAction) error {
+	return m.show(m.Engine.Retry(ctx, m.payer(ctx, secret), id, idempotencyKey, t, func(failed *paidaction.PaidAction) error {
 		return m.meters.keeping(sessionOf(ctx), len(failed.Args), m.Now()) // each attempt stores the arguments again
 	}))
 }

@@ -46,7 +46,7 @@ func (a *api) history(as person, first int) (lines []string) {
 
 // A history has what its owner paid for and was paid: from balances and by invoice, in both assets and directly to
 // their wallet.
-func TestHistory(t *testing.T) {
+func TestAHistoryHasAllThatItsOwnerPaidAndWasPaid(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
 	author, fan := a.Person("author", 100, 0), a.Person("fan", 100, 0)

@@ -11,7 +11,7 @@ import (
 
 // An invite is made, given away, redeemed and revoked. The newcomer sees the gift, and the inviter sees the action that
 // paid for it.
-func TestInvites(t *testing.T) {
+func TestAnInviteGivesToEachNewcomerOnce(t *testing.T) {
 	t.Parallel()
 	a := serve(t)
 	inviter, other, newcomer := a.Person("inviter", 100, 0), a.Person("other", 0, 0), a.Person("newcomer", 0, 0)

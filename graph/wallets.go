@@ -31,7 +31,7 @@ func (m mutations) WalletSave(ctx context.Context, id *int64, label string, sett
 	if err != nil {
 		return nil, err
 	}
-	return pointer(m.Wallets.SaveIf(ctx, user, orElse(id, 0), label, how, m.holdKey))
+	return pointer(m.Wallets.Save(ctx, user, orElse(id, 0), label, how, m.holdKey))
 }
 
 // settingsOf returns the one kind of settings that was sent.
@@ -63,7 +63,7 @@ func (m mutations) WalletEnable(ctx context.Context, id int64, enabled bool) (*w
 	if err != nil {
 		return nil, err
 	}
-	return pointer(inTurn(ctx, m.writing, func() (wallet.Wallet, error) { return m.Wallets.EnableIf(ctx, user, id, enabled, m.holdKey) }))
+	return pointer(inTurn(ctx, m.writing, func() (wallet.Wallet, error) { return m.Wallets.Enable(ctx, user, id, enabled, m.holdKey) }))
 }
 
 func (m mutations) WalletRemove(ctx context.Context, id int64) ([]*wallet.Wallet, error) {
@@ -72,7 +72,7 @@ func (m mutations) WalletRemove(ctx context.Context, id int64) ([]*wallet.Wallet
 		return nil, err
 	}
 	return pointers(inTurn(ctx, m.writing, func() ([]wallet.Wallet, error) {
-		if err := m.Wallets.RemoveIf(ctx, user, id, m.holdKey); err != nil {
+		if err := m.Wallets.Remove(ctx, user, id, m.holdKey); err != nil {
 			return nil, err
 		}
 		return m.Wallets.List(ctx, user)
@@ -84,7 +84,7 @@ func (m mutations) WalletsReorder(ctx context.Context, ids []int64) ([]*wallet.W
 	if err != nil {
 		return nil, err
 	}
-	return pointers(inTurn(ctx, m.writing, func() ([]wallet.Wallet, error) { return m.Wallets.ReorderIf(ctx, user, ids, m.holdKey) }))
+	return pointers(inTurn(ctx, m.writing, func() ([]wallet.Wallet, error) { return m.Wallets.Reorder(ctx, user, ids, m.holdKey) }))
 }
 
 func (q queries) Wallets(ctx context.Context) ([]*wallet.Wallet, error) {

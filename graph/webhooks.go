@@ -37,7 +37,7 @@ func (m mutations) WebhookCreate(ctx context.Context, url string, events []strin
 		return nil, err
 	}
 	defer free()
-	return secretOf(m.Webhooks.CreateIf(ctx, user, url, events, m.holdKey))
+	return secretOf(m.Webhooks.Create(ctx, user, url, events, m.holdKey))
 }
 
 func (m mutations) WebhookRotate(ctx context.Context, id int64) (*schema.WebhookSecret, error) {
@@ -50,7 +50,7 @@ func (m mutations) WebhookRotate(ctx context.Context, id int64) (*schema.Webhook
 		return nil, err
 	}
 	defer free()
-	return secretOf(m.Webhooks.RotateIf(ctx, user, id, m.holdKey))
+	return secretOf(m.Webhooks.Rotate(ctx, user, id, m.holdKey))
 }
 
 func secretOf(w webhook.Webhook, secret string, err error) (*schema.WebhookSecret, error) {
@@ -65,7 +65,7 @@ func (m mutations) WebhookEnable(ctx context.Context, id int64, enabled bool) (*
 	if err != nil {
 		return nil, err
 	}
-	return pointer(inTurn(ctx, m.writing, func() (webhook.Webhook, error) { return m.Webhooks.EnableIf(ctx, user, id, enabled, m.holdKey) }))
+	return pointer(inTurn(ctx, m.writing, func() (webhook.Webhook, error) { return m.Webhooks.Enable(ctx, user, id, enabled, m.holdKey) }))
 }
 
 func (m mutations) WebhookRemove(ctx context.Context, id int64) ([]*webhook.Webhook, error) {
@@ -74,7 +74,7 @@ func (m mutations) WebhookRemove(ctx context.Context, id int64) ([]*webhook.Webh
 		return nil, err
 	}
 	return pointers(inTurn(ctx, m.writing, func() ([]webhook.Webhook, error) {
-		if err := m.Webhooks.RemoveIf(ctx, user, id, m.holdKey); err != nil {
+		if err := m.Webhooks.Remove(ctx, user, id, m.holdKey); err != nil {
 			return nil, err
 		}
 		return m.Webhooks.List(ctx, user)

@@ -537,7 +537,7 @@ func TestStreamsEndWithTheirNode(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestANodeThatCannotBeReliedOnIsUnfit(t *testing.T) {
 	t.Parallel()
 	c, server, _ := fixture(t)
 	if err := c.Check(t.Context()); err != nil {

@@ -56,7 +56,7 @@ func TestTheAnswerIsWhatWasStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Drain()
-	answer, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), first.ID, "", paidaction.Terms{})
+	answer, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), first.ID, "", paidaction.Terms{}, nil)
 	check("a second attempt", answer, err)
 }
 

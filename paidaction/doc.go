@@ -21,8 +21,9 @@
 //   - In the step's transaction: transaction.go runs it, effect.go does what the step says, tx.go hands out the money.
 //   - Money that leaves: forward.go for the wrapped flow, outgoing.go for withdrawals, inside.go for a withdrawal that
 //     pays an invoice of our own. writeoff.go ends an action whose outcome only a node that has lost its data could
-//     tell, giveup.go one whose invoice such a node has issued; learn.go takes a preimage from an operator that such a
-//     node will never tell, onchain.go what the chain has shown of a payment that a node only counts on.
+//     tell, giveup.go one as FAILED whose invoice, or payment, such a node would have to tell of; learn.go takes a
+//     preimage from an operator that such a node will never tell, onchain.go what the chain has
+//     shown of a payment that a node only counts on.
 //   - Afterwards: following.go does what follows payments, failed.go what follows failures.
 //   - What the others are written in: state.go has the states, flows and methods, msat.go the amounts, error.go the
 //     refusals, proof.go what an anonymous payer has proved. definition.go hides the types of an action from the engine,

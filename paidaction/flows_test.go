@@ -112,7 +112,7 @@ func TestOptimisticExpiredFailsAndIsRetried(t *testing.T) {
 		t.Errorf("%d failed zaps", n)
 	}
 
-	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestRetryIsPaidFromTheBalanceThatCameMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.WantState(pa.ID, paidaction.Failed)
-	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestRetryOfAPessimisticActionPerformsAfresh(t *testing.T) {
 	if _, err := w.Engine.Cancel(w.Ctx, c, pa.ID); err != nil {
 		t.Fatal(err)
 	}
-	again, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,15 +278,15 @@ func TestRetriesAreBounded(t *testing.T) {
 	c := enginetest.Caller(user)
 	pa := donate(w, user, "")
 	first := pa.ID
-	_, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{})
+	_, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{}, nil)
 	w.WantRefusal(err, paidaction.CodeNotRetryable) // not failed
-	_, err = w.Engine.Retry(w.Ctx, enginetest.Caller(w.User("other", 0, 0)), pa.ID, "", paidaction.Terms{})
+	_, err = w.Engine.Retry(w.Ctx, enginetest.Caller(w.User("other", 0, 0)), pa.ID, "", paidaction.Terms{}, nil)
 	w.WantRefusal(err, paidaction.CodeNotFound) // not theirs
 	for attempt := 2; ; attempt++ {
 		if _, err := w.Engine.Cancel(w.Ctx, c, pa.ID); err != nil {
 			t.Fatal(err)
 		}
-		again, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{})
+		again, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{}, nil)
 		if attempt == 6 {
 			w.WantRefusal(err, paidaction.CodeNotRetryable) // five attempts are enough
 			break
@@ -294,7 +294,7 @@ func TestRetriesAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{})
+		_, err = w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{}, nil)
 		w.WantRefusal(err, paidaction.CodeAlreadyRetried)
 		if stored := w.Look(again.ID); stored.Genesis != first || stored.Attempt != attempt {
 			t.Errorf("attempt %d is stored as number %d of action %d, want %d", attempt, stored.Attempt, stored.Genesis, first)
@@ -308,7 +308,7 @@ func TestRetriesAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Clock.Advance(since)
-		_, err := w.Engine.Retry(w.Ctx, c, late.ID, "", paidaction.Terms{})
+		_, err := w.Engine.Retry(w.Ctx, c, late.ID, "", paidaction.Terms{}, nil)
 		if refused {
 			w.WantRefusal(err, paidaction.CodeNotRetryable) // too long ago
 		} else if err != nil {
@@ -333,7 +333,7 @@ func TestRetriesAtOnceMakeOneSuccessor(t *testing.T) {
 			}
 			errs := make(chan error)
 			for range 16 {
-				go func() { _, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{}); errs <- err }()
+				go func() { _, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{}, nil); errs <- err }()
 			}
 			won := 0
 			for range 16 {
@@ -422,9 +422,9 @@ func TestOpenInvoicesAreBoundedPerPayer(t *testing.T) {
 	if _, err := w.Engine.Cancel(w.Ctx, elsewhere, pa.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.Engine.Retry(w.Ctx, paidaction.Caller{Client: enginetest.Caller(0).Client, Secret: pa.Secret}, pa.ID, "", paidaction.Terms{})
+	_, err = w.Engine.Retry(w.Ctx, paidaction.Caller{Client: enginetest.Caller(0).Client, Secret: pa.Secret}, pa.ID, "", paidaction.Terms{}, nil)
 	w.WantRefusal(err, paidaction.CodeTooManyPending)
-	if _, err = w.Engine.Retry(w.Ctx, elsewhere, pa.ID, "", paidaction.Terms{}); err != nil {
+	if _, err = w.Engine.Retry(w.Ctx, elsewhere, pa.ID, "", paidaction.Terms{}, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -100,9 +100,9 @@ func TestEverythingAtOnce(t *testing.T) {
 				if rnd.IntN(2) == 0 {
 					both.Go(func() {
 						_, _ = w.Engine.Cancel(w.Ctx, c, pa.ID)
-						_, _ = w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{})
+						_, _ = w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{}, nil)
 					})
-					both.Go(func() { _, _ = w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{}) })
+					both.Go(func() { _, _ = w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{}, nil) })
 				}
 				both.Wait()
 			}

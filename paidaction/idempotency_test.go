@@ -174,13 +174,13 @@ func TestSameKeySameAttempt(t *testing.T) {
 		return pa
 	}
 	first, other := failed("asked first"), failed("")
-	again, err := w.Engine.Retry(w.Ctx, c, first.ID, "again", paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, c, first.ID, "again", paidaction.Terms{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	same := func(when string, state paidaction.State) {
 		t.Helper()
-		pa, err := w.Engine.Retry(w.Ctx, c, first.ID, "again", paidaction.Terms{})
+		pa, err := w.Engine.Retry(w.Ctx, c, first.ID, "again", paidaction.Terms{}, nil)
 		if err != nil || pa.ID != again.ID || pa.State != state {
 			t.Errorf("%s: %+v, %v", when, pa, err)
 		}
@@ -188,10 +188,10 @@ func TestSameKeySameAttempt(t *testing.T) {
 	same("at once", paidaction.PendingHeld)
 	for what, ask := range map[string]func() (*paidaction.PaidAction, error){
 		"without a key": func() (*paidaction.PaidAction, error) {
-			return w.Engine.Retry(w.Ctx, c, first.ID, "", paidaction.Terms{})
+			return w.Engine.Retry(w.Ctx, c, first.ID, "", paidaction.Terms{}, nil)
 		},
 		"with another key": func() (*paidaction.PaidAction, error) {
-			return w.Engine.Retry(w.Ctx, c, first.ID, "another", paidaction.Terms{})
+			return w.Engine.Retry(w.Ctx, c, first.ID, "another", paidaction.Terms{}, nil)
 		},
 	} {
 		_, err := ask()
@@ -201,14 +201,14 @@ func TestSameKeySameAttempt(t *testing.T) {
 	}
 	for what, ask := range map[string]func() (*paidaction.PaidAction, error){
 		"another action": func() (*paidaction.PaidAction, error) {
-			return w.Engine.Retry(w.Ctx, c, other.ID, "again", paidaction.Terms{})
+			return w.Engine.Retry(w.Ctx, c, other.ID, "again", paidaction.Terms{}, nil)
 		},
 		"the key of a first": func() (*paidaction.PaidAction, error) {
-			return w.Engine.Retry(w.Ctx, c, other.ID, "asked first", paidaction.Terms{})
+			return w.Engine.Retry(w.Ctx, c, other.ID, "asked first", paidaction.Terms{}, nil)
 		},
 		"a first of that key": func() (*paidaction.PaidAction, error) { return w.Engine.Pay(w.Ctx, donation(user, 10, "again")) },
 		"another method": func() (*paidaction.PaidAction, error) {
-			return w.Engine.Retry(w.Ctx, c, first.ID, "again", paidaction.Terms{Method: paidaction.Pessimistic})
+			return w.Engine.Retry(w.Ctx, c, first.ID, "again", paidaction.Terms{Method: paidaction.Pessimistic}, nil)
 		},
 	} {
 		_, err := ask()
@@ -228,13 +228,13 @@ func TestSameKeySameAttempt(t *testing.T) {
 	if n := w.Count(`SELECT count(*) FROM paid_action`); n != 3 {
 		t.Errorf("%d actions, want the two first attempts and one retry", n)
 	}
-	_, err = w.Engine.Retry(w.Ctx, c, other.ID, strings.Repeat("k", 256), paidaction.Terms{})
+	_, err = w.Engine.Retry(w.Ctx, c, other.ID, strings.Repeat("k", 256), paidaction.Terms{}, nil)
 	w.WantRefusal(err, paidaction.CodeInvalidInput)
 	anonymous, err := w.Try(0, community.KindDonate, community.DonateArgs{Sats: 10}, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.Engine.Retry(w.Ctx, paidaction.Caller{Secret: anonymous.Secret}, anonymous.ID, "short", paidaction.Terms{})
+	_, err = w.Engine.Retry(w.Ctx, paidaction.Caller{Secret: anonymous.Secret}, anonymous.ID, "short", paidaction.Terms{}, nil)
 	w.WantRefusal(err, paidaction.CodeInvalidInput)
 }
 
@@ -251,7 +251,7 @@ func TestRetriesAtOnceUnderOneKeyAreOne(t *testing.T) {
 	answers := make(chan int64)
 	for range 16 {
 		go func() {
-			again, err := w.Engine.Retry(w.Ctx, c, pa.ID, "again", paidaction.Terms{})
+			again, err := w.Engine.Retry(w.Ctx, c, pa.ID, "again", paidaction.Terms{}, nil)
 			if err != nil {
 				t.Error(err)
 				answers <- 0

@@ -104,11 +104,11 @@ func TestAnOldProcessKnowsWhatWasTriedAgain(t *testing.T) {
 	}
 	w.Drain()
 	w.Fund(reader, 100*sat, 0)
-	next, err := w.Engine.Retry(w.Ctx, enginetest.Caller(reader), pa.ID, "a key", paidaction.Terms{Method: paidaction.FeeCredit})
+	next, err := w.Engine.Retry(w.Ctx, enginetest.Caller(reader), pa.ID, "a key", paidaction.Terms{Method: paidaction.FeeCredit}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = without(w, community.KindZap).Retry(w.Ctx, enginetest.Caller(reader), pa.ID, "a key", paidaction.Terms{Method: paidaction.FeeCredit})
+	_, err = without(w, community.KindZap).Retry(w.Ctx, enginetest.Caller(reader), pa.ID, "a key", paidaction.Terms{Method: paidaction.FeeCredit}, nil)
 	w.WantRefusal(err, paidaction.CodeAlreadyRetried)
 	if said, _ := paidaction.AsRefusal(err); said.Successor == nil || *said.Successor != next.ID {
 		t.Errorf("it names %v, not %d", said.Successor, next.ID)

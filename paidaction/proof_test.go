@@ -80,7 +80,7 @@ func TestSecretProvesAnEarlierAction(t *testing.T) {
 	if _, err := w.Engine.Cancel(w.Ctx, c, pa.ID); err != nil {
 		t.Fatal(err)
 	}
-	again, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,23 +12,22 @@ import (
 // suffices now, unless the terms say otherwise. Of two retries at once, one wins (spec 01 §1.7). A key makes it
 // repeatable, as that of Request does: the same key again gives the attempt that it began.
 //
+// check, unless nil, is called with what would be tried again before anything is begun, and its error is returned. To
+// look beforehand would cost the request its place among those of its payer.
+//
 // Errors: NOT_FOUND where the action is not the caller's, NOT_RETRYABLE where it is not FAILED, failed too long ago or
-// was tried too often, ALREADY_RETRIED where a successor exists, and those of Pay.
-func (e *Engine) Retry(ctx context.Context, c Caller, id int64, key string, t Terms) (*PaidAction, error) {
-	return e.RetryIf(ctx, c, id, key, t, func(*PaidAction) error { return nil })
-}
-
-// RetryIf is Retry for a caller who has to know what would be tried again: check is called with it before anything is
-// begun, and its error is returned. To look beforehand would cost the request its place among those of its payer.
-func (e *Engine) RetryIf(ctx context.Context, c Caller, id int64, key string, t Terms, check func(*PaidAction) error) (*PaidAction, error) {
+// was tried too often, ALREADY_RETRIED where a successor exists, and those of check and of Pay.
+func (e *Engine) Retry(ctx context.Context, c Caller, id int64, key string, t Terms, check func(*PaidAction) error) (*PaidAction, error) {
 	turn := e.queue(c.User)
 	defer turn.Leave()
 	pa, err := e.Get(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := check(pa); err != nil {
-		return nil, err
+	if check != nil {
+		if err := check(pa); err != nil {
+			return nil, err
+		}
 	}
 	def, ok := e.actions[pa.Kind]
 	if !ok {

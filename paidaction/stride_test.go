@@ -144,7 +144,7 @@ func TestWhatWasMadeBeforeIsKeptTogether(t *testing.T) {
 		if _, err := w.Engine.Cancel(w.Ctx, c, pa.ID); err != nil {
 			t.Fatal(err)
 		}
-		again, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{Method: paidaction.Pessimistic})
+		again, err := w.Engine.Retry(w.Ctx, c, pa.ID, "", paidaction.Terms{Method: paidaction.Pessimistic}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,9 +54,9 @@ func TestAnAttemptIsTriedAgainOnTermsOfItsOwn(t *testing.T) {
 	}
 	w.Drain()
 	w.WantState(pa.ID, paidaction.Failed)
-	_, err := w.Engine.Retry(w.Ctx, enginetest.Caller(payer), pa.ID, "", paidaction.Terms{MaxCost: new(paidaction.Msat(9 * sat))})
+	_, err := w.Engine.Retry(w.Ctx, enginetest.Caller(payer), pa.ID, "", paidaction.Terms{MaxCost: new(paidaction.Msat(9 * sat))}, nil)
 	w.WantRefusal(err, paidaction.CodePriceChanged)
-	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(payer), pa.ID, "", paidaction.Terms{Method: paidaction.Pessimistic, MaxCost: new(paidaction.Msat(10 * sat))})
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(payer), pa.ID, "", paidaction.Terms{Method: paidaction.Pessimistic, MaxCost: new(paidaction.Msat(10 * sat))}, nil)
 	if err != nil || again.State != paidaction.PendingHeld {
 		t.Errorf("by invoice, though the balance suffices: %+v, error %v", again, err)
 	}

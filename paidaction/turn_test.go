@@ -195,7 +195,7 @@ func TestARetryTakesItsPlaceBeforeItLooks(t *testing.T) {
 	}
 	first := make(chan answer, 1)
 	go func() {
-		pa, err := e.Retry(w.Ctx, enginetest.Caller(user), failed.ID, "", paidaction.Terms{})
+		pa, err := e.Retry(w.Ctx, enginetest.Caller(user), failed.ID, "", paidaction.Terms{}, nil)
 		first <- answer{pa, err}
 	}()
 	locktest.Wait(t, "the place of the retry", taken)
@@ -289,9 +289,9 @@ func TestWithoutTheStoreOfTurns(t *testing.T) {
 			t.Errorf("%s says %q", what, r.Message)
 		}
 	}
-	_, err := e.Retry(w.Ctx, enginetest.Caller(user), failed.ID, "", paidaction.Terms{})
+	_, err := e.Retry(w.Ctx, enginetest.Caller(user), failed.ID, "", paidaction.Terms{}, nil)
 	refused("a retry", err)
-	_, err = e.Retry(w.Ctx, enginetest.Caller(user), failed.ID, "a key", paidaction.Terms{})
+	_, err = e.Retry(w.Ctx, enginetest.Caller(user), failed.ID, "a key", paidaction.Terms{}, nil)
 	refused("a retry under a key", err)
 	w.WantState(failed.ID, paidaction.Failed)
 	_, err = e.Pay(w.Ctx, donation(user, 10, ""))
@@ -343,7 +343,7 @@ func TestCancellingAndSettlingWaitForNoTurn(t *testing.T) {
 	for what, ask := range map[string]func() (*paidaction.PaidAction, error){
 		"an invoice with a key": func() (*paidaction.PaidAction, error) { return e.Pay(w.Ctx, donation(user, 10, "key")) },
 		"a retry": func() (*paidaction.PaidAction, error) {
-			return e.Retry(w.Ctx, enginetest.Caller(user), open.ID, "", paidaction.Terms{})
+			return e.Retry(w.Ctx, enginetest.Caller(user), open.ID, "", paidaction.Terms{}, nil)
 		},
 	} {
 		if _, err := ask(); err == nil {

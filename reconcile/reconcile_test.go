@@ -44,7 +44,7 @@ func lived(t *testing.T) *enginetest.World {
 		if method == paidaction.Optimistic {
 			continue
 		}
-		if _, err := w.Engine.Retry(w.Ctx, enginetest.Caller(payer), failed.ID, "", paidaction.Terms{}); err != nil {
+		if _, err := w.Engine.Retry(w.Ctx, enginetest.Caller(payer), failed.ID, "", paidaction.Terms{}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

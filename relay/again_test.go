@@ -180,7 +180,7 @@ func TestNothingIsTriedAgainThatItsPayerHasCancelled(t *testing.T) {
 			if n := b.Count(`SELECT count(*) FROM notification WHERE kind = 'PAYMENT_FAILED' AND user_id = $1`, b.payer); n != 1 {
 				t.Errorf("the payer was told %d times", n)
 			}
-			next, err := b.Engine.Retry(b.Ctx, enginetest.Caller(b.payer), pa.ID, "", paidaction.Terms{})
+			next, err := b.Engine.Retry(b.Ctx, enginetest.Caller(b.payer), pa.ID, "", paidaction.Terms{}, nil)
 			if err != nil || next.State != paidaction.Paid {
 				t.Fatalf("tried again by the payer: %+v, %v", next, err)
 			}
@@ -403,7 +403,7 @@ func TestThreeAttemptsArePreparedInAll(t *testing.T) {
 	if last := b.WantState(pa.ID, paidaction.Failed); last.Attempt != 3 || last.Method != paidaction.P2P || told() != 1 {
 		t.Fatalf("attempt %d by %s failed, and the payer was told %d times", last.Attempt, last.Method, told())
 	}
-	next, err := b.Engine.Retry(b.Ctx, enginetest.Caller(b.payer), pa.ID, "", paidaction.Terms{Method: paidaction.P2P})
+	next, err := b.Engine.Retry(b.Ctx, enginetest.Caller(b.payer), pa.ID, "", paidaction.Terms{Method: paidaction.P2P}, nil)
 	if err != nil || next.Attempt != 4 {
 		t.Errorf("tried again by the payer: %+v, %v", next, err)
 	}

@@ -111,7 +111,7 @@ func TestAnUnknownErrorIsTheWallets(t *testing.T) {
 	says = errors.New("rpc error: of node 10.0.0.1")
 	w.want(user, genesis, b)
 	w.wantLog(a, "ok INVOICE_ISSUED", "WALLET_DECLINED")
-	_, err := w.Save(w.ctx, user, a, "", strange)
+	_, err := w.Save(w.ctx, user, a, "", strange, nil)
 	if codeOf(err) != wallet.CodeDeclined || strings.Contains(err.Error()+w.everything(), "10.0.0.1") {
 		t.Errorf("saved again: %v", err)
 	}

@@ -41,22 +41,22 @@ func TestWalletsAreAskedInOrder(t *testing.T) {
 	w.want(user, 0, ids[0])
 	servers[0].breaks(down)
 	w.want(user, 0, ids[1])
-	if _, err := w.Enable(w.ctx, user, ids[1], false); err != nil {
+	if _, err := w.Enable(w.ctx, user, ids[1], false, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.want(user, 0, ids[2])
 	servers[2].breaks(down)
 	w.want(user, 0, 0)
 	servers[2].breaks(nil)
-	if _, err := w.Enable(w.ctx, user, ids[1], true); err != nil {
+	if _, err := w.Enable(w.ctx, user, ids[1], true, nil); err != nil {
 		t.Fatal(err)
 	}
-	list, err := w.Reorder(w.ctx, user, []int64{ids[2], ids[0], ids[1]})
+	list, err := w.Reorder(w.ctx, user, []int64{ids[2], ids[0], ids[1]}, nil)
 	if err != nil || len(list) != 3 || list[0].ID != ids[2] || list[1].ID != ids[0] || list[2].ID != ids[1] {
 		t.Errorf("reordered to %+v, error %v", list, err)
 	}
 	w.want(user, 0, ids[2])
-	if err := w.Remove(w.ctx, user, ids[2]); err != nil {
+	if err := w.Remove(w.ctx, user, ids[2], nil); err != nil {
 		t.Fatal(err)
 	}
 	w.want(user, 0, ids[1]) // the next, ids[0], is down
@@ -197,7 +197,7 @@ func TestWhoHasAWallet(t *testing.T) {
 	saved := w.save(user, newLNbits(t, w.mint).settings())
 	has(user, true)
 	asked(saved.ID, true)
-	if _, err := w.Save(w.ctx, user, saved.ID, "replaced", newLNbits(t, w.mint).settings()); err != nil {
+	if _, err := w.Save(w.ctx, user, saved.ID, "replaced", newLNbits(t, w.mint).settings(), nil); err != nil {
 		t.Fatal(err)
 	}
 	asked(saved.ID, true)
@@ -207,7 +207,7 @@ func TestWhoHasAWallet(t *testing.T) {
 	}
 	has(user, false)
 	asked(saved.ID, false)
-	if err := w.Remove(w.ctx, user, saved.ID); err != nil {
+	if err := w.Remove(w.ctx, user, saved.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	asked(saved.ID, false)
@@ -247,7 +247,7 @@ func TestRemovedWhileAsked(t *testing.T) {
 	user, genesis := w.user(), w.genesis()
 	s := newLNbits(t, w.mint)
 	id := w.save(user, s.settings()).ID
-	err := w.Each(w.ctx, user, genesis, 1000, "", func(int64, string) error { return w.Remove(w.ctx, user, id) })
+	err := w.Each(w.ctx, user, genesis, 1000, "", func(int64, string) error { return w.Remove(w.ctx, user, id, nil) })
 	if err != nil {
 		t.Error(err)
 	}
@@ -294,7 +294,7 @@ func TestTheFirstThatWorksIsTaken(t *testing.T) {
 					}
 				case 1:
 					m.enabled = !m.enabled
-					if _, err := w.Enable(w.ctx, user, m.id, m.enabled); err != nil {
+					if _, err := w.Enable(w.ctx, user, m.id, m.enabled, nil); err != nil {
 						t.Fatal(err)
 					}
 				case 2:
@@ -308,7 +308,7 @@ func TestTheFirstThatWorksIsTaken(t *testing.T) {
 					for _, m := range wallets {
 						ids = append(ids, m.id)
 					}
-					if _, err := w.Reorder(w.ctx, user, ids); err != nil {
+					if _, err := w.Reorder(w.ctx, user, ids, nil); err != nil {
 						t.Fatal(err)
 					}
 				}

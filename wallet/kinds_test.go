@@ -47,7 +47,7 @@ func TestEachKindIssuesInvoices(t *testing.T) {
 		"NWC of old":                   {wallet.NWC{URI: wallet.Secret(legacy.URI)}, oldNWCServer, 12_345, 600},
 	} {
 		user := w.user()
-		saved, err := w.Save(w.ctx, user, 0, "my "+name, c.settings)
+		saved, err := w.Save(w.ctx, user, 0, "my "+name, c.settings, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -173,7 +173,7 @@ func TestWalletsThatFailAreNotSaved(t *testing.T) {
 			c.server.breaks(c.answer)
 		}
 		w.Limits.Call = patience(c.code)
-		_, err := w.Save(w.ctx, user, 0, "", c.settings)
+		_, err := w.Save(w.ctx, user, 0, "", c.settings, nil)
 		if codeOf(err) != c.code {
 			t.Errorf("%s: %v, want %s", name, err, c.code)
 		}
@@ -199,7 +199,7 @@ func TestAWalletThatTruncatesIsSaved(t *testing.T) {
 		}
 		reply(answer, http.StatusOK, map[string]any{"pr": w.invoice(1000, ""), "routes": []any{}})
 	})
-	if _, err := w.Save(w.ctx, w.user(), 0, "", lnurl.address()); err != nil {
+	if _, err := w.Save(w.ctx, w.user(), 0, "", lnurl.address(), nil); err != nil {
 		t.Errorf("an invoice over 1000 msat where 1999 were asked for: %v", err)
 	}
 }
@@ -236,7 +236,7 @@ func TestNWCWalletsThatFail(t *testing.T) {
 		s := nostrtest.NewWallet(t, nostrtest.NewRelay(t), nostrtest.Options{Info: c.info, Encryption: "nip44_v2",
 			Answer: func(string, json.RawMessage) string { return c.answer }})
 		w.Limits.Call = patience(c.code)
-		if _, err := w.Save(w.ctx, w.user(), 0, "", wallet.NWC{URI: wallet.Secret(s.URI)}); codeOf(err) != c.code || strings.Contains(err.Error(), "secret") {
+		if _, err := w.Save(w.ctx, w.user(), 0, "", wallet.NWC{URI: wallet.Secret(s.URI)}, nil); codeOf(err) != c.code || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %s", name, err, c.code)
 		}
 	}
@@ -274,10 +274,10 @@ func TestARelayThatRefusesLeavesItToTheNext(t *testing.T) {
 	}))
 	t.Cleanup(leaves.Close)
 	for what, relay := range map[string]string{"no subscriptions": noSubscriptions.URL, "no requests": noRequests.URL, "it hangs up": "ws" + strings.TrimPrefix(leaves.URL, "http")} {
-		if _, err := w.Save(w.ctx, w.user(), 0, "", wallet.NWC{URI: wallet.Secret(strings.Replace(s.URI, "?", "?relay="+relay+"&", 1))}); err != nil {
+		if _, err := w.Save(w.ctx, w.user(), 0, "", wallet.NWC{URI: wallet.Secret(strings.Replace(s.URI, "?", "?relay="+relay+"&", 1))}, nil); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
-		if _, err := w.Save(w.ctx, w.user(), 0, "", wallet.NWC{URI: wallet.Secret(strings.Replace(s.URI, "relay=", "relay="+relay+"&x=", 1))}); codeOf(err) != wallet.CodeUnreachable {
+		if _, err := w.Save(w.ctx, w.user(), 0, "", wallet.NWC{URI: wallet.Secret(strings.Replace(s.URI, "relay=", "relay="+relay+"&x=", 1))}, nil); codeOf(err) != wallet.CodeUnreachable {
 			t.Errorf("%s, and no other relay: %v", what, err)
 		}
 	}
@@ -346,13 +346,13 @@ func TestSettingsThatCannotBe(t *testing.T) {
 		wallet.NWC{}, wallet.NWC{URI: nwc}, wallet.NWC{URI: nwc + "ws://relay.example"}, wallet.NWC{URI: nwc + "https://relay.example"},
 		wallet.NWC{URI: nwc + "wss://relay.example&relay=ws://relay.example"},
 	} {
-		_, err := w.Save(w.ctx, w.user(), 0, "", s)
+		_, err := w.Save(w.ctx, w.user(), 0, "", s, nil)
 		if codeOf(err) != paidaction.CodeInvalidInput || strings.Contains(err.Error(), secret) {
 			t.Errorf("%T %v: %v", s, s, err)
 		}
 	}
 	for _, label := range []string{strings.Repeat("x", 61), "a\x00b", "\xff"} {
-		if _, err := w.Save(w.ctx, w.user(), 0, label, wallet.NWC{URI: nwc + "wss://relay.example"}); codeOf(err) != paidaction.CodeInvalidInput {
+		if _, err := w.Save(w.ctx, w.user(), 0, label, wallet.NWC{URI: nwc + "wss://relay.example"}, nil); codeOf(err) != paidaction.CodeInvalidInput {
 			t.Errorf("label %q: %v", label, err)
 		}
 	}
@@ -383,7 +383,7 @@ func TestGuardOfEachKind(t *testing.T) {
 			wallet.LightningAddress{Address: wallet.Secret("https://" + host + "/pay")}, wallet.LNDREST{URL: "https://" + host, Macaroon: "00"},
 			wallet.LNDGRPC{Address: host, Macaroon: "00"}, wallet.LNbits{URL: "https://" + host, Key: lnbitsKey}, wallet.NWC{URI: wallet.Secret(nwc + host)},
 		} {
-			if _, err := w.Save(w.ctx, w.user(), 0, "", s); codeOf(err) != wallet.CodeForbidden {
+			if _, err := w.Save(w.ctx, w.user(), 0, "", s, nil); codeOf(err) != wallet.CodeForbidden {
 				t.Errorf("%s at %s: %v", s.Kind(), host, err)
 			}
 		}
@@ -406,7 +406,7 @@ func TestNoKindLeadsBackHere(t *testing.T) {
 		wallet.LNDGRPC{Address: "holdfast.example:443", Macaroon: "00"}, wallet.LNbits{URL: "https://holdfast.example", Key: lnbitsKey},
 		wallet.NWC{URI: nwc + "holdfast.example"},
 	} {
-		if _, err := w.Save(w.ctx, w.user(), 0, "", s); codeOf(err) != wallet.CodeForbidden || !strings.Contains(err.Error(), "leads back to this service") {
+		if _, err := w.Save(w.ctx, w.user(), 0, "", s, nil); codeOf(err) != wallet.CodeForbidden || !strings.Contains(err.Error(), "leads back to this service") {
 			t.Errorf("%s: %v", s.Kind(), err)
 		}
 	}
@@ -441,7 +441,7 @@ func TestAddress(t *testing.T) {
 		if _, err := w.Address(w.ctx, string(s.address().Address), 5_000, ""); (codeOf(err) == paidaction.CodeInvalidInput) != refused || (err != nil) != refused {
 			t.Errorf("with %s: %v", action, err)
 		}
-		if _, err := w.Save(w.ctx, user, 0, "", s.address()); err != nil { // nobody pays their own wallet to get something
+		if _, err := w.Save(w.ctx, user, 0, "", s.address(), nil); err != nil { // nobody pays their own wallet to get something
 			t.Errorf("a wallet that gives %s: %v", action, err)
 		}
 	}

@@ -30,15 +30,10 @@ func errNoSuchWallet() error {
 // Errors: INVALID_INPUT, NOT_FOUND, WALLET_TOO_MANY, TRY_AGAIN while another wallet of the user's is tested, refusals
 // of Decode, and the codes of this package that say what is wrong with the wallet. After any of them everything is as
 // before.
-func (w *Wallets) Save(ctx context.Context, user, id int64, label string, s Settings) (Wallet, error) {
-	return w.SaveIf(ctx, user, id, label, s, always)
-}
-
-func always(context.Context, *db.Queries) error { return nil }
-
-// SaveIf is Save for a caller whose right to it may end while the wallet is tested, and the wallet decides how long that
-// takes: may is asked in the transaction that stores the wallet, and its error is returned.
-func (w *Wallets) SaveIf(ctx context.Context, user, id int64, label string, s Settings, may func(context.Context, *db.Queries) error) (Wallet, error) {
+//
+// The caller's right to it may end while the wallet is tested, and the wallet decides how long that takes. So may is
+// asked in the transaction that stores the wallet, and its error is returned; nil where the right cannot end.
+func (w *Wallets) Save(ctx context.Context, user, id int64, label string, s Settings, may func(context.Context, *db.Queries) error) (Wallet, error) {
 	if utf8.RuneCountInString(label) > maxLabel || !utf8.ValidString(label) || slices.Contains([]byte(label), 0) {
 		return Wallet{}, paidaction.Errorf(paidaction.CodeInvalidInput, "A wallet's label can have at most %d characters.", maxLabel)
 	}
@@ -141,8 +136,8 @@ func (w *Wallets) store(ctx context.Context, user, id int64, label string, s Set
 	return id, err
 }
 
-// change runs one transaction on a user's wallets, unless the caller may not any more; those of one user run one after
-// the other.
+// change runs one transaction on a user's wallets, unless the caller may not any more (see Save); those of one user run
+// one after the other.
 func (w *Wallets) change(ctx context.Context, user int64, may func(context.Context, *db.Queries) error, do func(*db.Queries) error) error {
 	return pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
 		q := db.New(tx)
@@ -152,17 +147,15 @@ func (w *Wallets) change(ctx context.Context, user int64, may func(context.Conte
 		if err := do(q); err != nil {
 			return err
 		}
+		if may == nil {
+			return nil
+		}
 		return may(ctx, q) // last: it may have waited for its turn
 	})
 }
 
-// Enable sets whether a wallet is asked. NOT_FOUND where it is not the user's.
-func (w *Wallets) Enable(ctx context.Context, user, id int64, enabled bool) (Wallet, error) {
-	return w.EnableIf(ctx, user, id, enabled, always)
-}
-
-// EnableIf is to Enable what SaveIf is to Save.
-func (w *Wallets) EnableIf(ctx context.Context, user, id int64, enabled bool, may func(context.Context, *db.Queries) error) (Wallet, error) {
+// Enable sets whether a wallet is asked. may is as in Save. NOT_FOUND where it is not the user's.
+func (w *Wallets) Enable(ctx context.Context, user, id int64, enabled bool, may func(context.Context, *db.Queries) error) (Wallet, error) {
 	err := w.change(ctx, user, may, func(q *db.Queries) error {
 		n, err := q.EnableWallet(ctx, db.EnableWalletParams{ID: id, UserID: user, Enabled: enabled, At: w.Now()})
 		if err != nil {
@@ -179,13 +172,8 @@ func (w *Wallets) EnableIf(ctx context.Context, user, id int64, enabled bool, ma
 	return w.one(ctx, user, id)
 }
 
-// Remove deletes a wallet with its settings and its log. NOT_FOUND where it is not the user's.
-func (w *Wallets) Remove(ctx context.Context, user, id int64) error {
-	return w.RemoveIf(ctx, user, id, always)
-}
-
-// RemoveIf is Remove as EnableIf is Enable.
-func (w *Wallets) RemoveIf(ctx context.Context, user, id int64, may func(context.Context, *db.Queries) error) error {
+// Remove deletes a wallet with its settings and its log. may is as in Save. NOT_FOUND where it is not the user's.
+func (w *Wallets) Remove(ctx context.Context, user, id int64, may func(context.Context, *db.Queries) error) error {
 	return w.change(ctx, user, may, func(q *db.Queries) error {
 		n, err := q.DeleteWallet(ctx, db.DeleteWalletParams{ID: id, UserID: user})
 		if err != nil {
@@ -198,13 +186,9 @@ func (w *Wallets) RemoveIf(ctx context.Context, user, id int64, may func(context
 	})
 }
 
-// Reorder sets the order in which a user's wallets are asked. INVALID_INPUT unless each of them is named once.
-func (w *Wallets) Reorder(ctx context.Context, user int64, ids []int64) ([]Wallet, error) {
-	return w.ReorderIf(ctx, user, ids, always)
-}
-
-// ReorderIf is Reorder as EnableIf is Enable.
-func (w *Wallets) ReorderIf(ctx context.Context, user int64, ids []int64, may func(context.Context, *db.Queries) error) ([]Wallet, error) {
+// Reorder sets the order in which a user's wallets are asked. may is as in Save. INVALID_INPUT unless each of them is
+// named once.
+func (w *Wallets) Reorder(ctx context.Context, user int64, ids []int64, may func(context.Context, *db.Queries) error) ([]Wallet, error) {
 	err := w.change(ctx, user, may, func(q *db.Queries) error {
 		rows, err := q.WalletsOfUser(ctx, user)
 		if err != nil {

@@ -19,14 +19,14 @@ func TestSaveInPlaceOfAnother(t *testing.T) {
 	user, other := w.user(), w.user()
 	first, second := newLNbits(t, w.mint), newLNURL(t, w.mint)
 	a, b := w.save(user, first.settings()), w.save(user, first.settings())
-	if _, err := w.Enable(w.ctx, user, a.ID, false); err != nil {
+	if _, err := w.Enable(w.ctx, user, a.ID, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	saved, err := w.Save(w.ctx, user, a.ID, "new", second.address())
+	saved, err := w.Save(w.ctx, user, a.ID, "new", second.address(), nil)
 	if err != nil || saved.ID != a.ID || saved.Kind != wallet.KindLightningAddress || saved.Priority != 1 || saved.Enabled || saved.Label != "new" {
 		t.Errorf("saved %+v, error %v", saved, err)
 	}
-	if _, err := w.Enable(w.ctx, user, a.ID, true); err != nil {
+	if _, err := w.Enable(w.ctx, user, a.ID, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	before := second.count()
@@ -36,7 +36,7 @@ func TestSaveInPlaceOfAnother(t *testing.T) {
 	}
 	// One that fails leaves what was there.
 	second.breaks(down)
-	if _, err := w.Save(w.ctx, user, b.ID, "broken", second.address()); err == nil {
+	if _, err := w.Save(w.ctx, user, b.ID, "broken", second.address(), nil); err == nil {
 		t.Error("a broken wallet was saved")
 	}
 	list, err := w.List(w.ctx, user)
@@ -46,8 +46,8 @@ func TestSaveInPlaceOfAnother(t *testing.T) {
 	// What is another's is not found, and nobody is called.
 	asked := first.count()
 	for _, err := range []error{
-		errorOf(w.Save(w.ctx, other, a.ID, "", first.settings())), errorOf(w.Enable(w.ctx, other, a.ID, false)), w.Remove(w.ctx, other, a.ID),
-		errorOf(w.Save(w.ctx, user, 1<<40, "", first.settings())), errorOf(w.Enable(w.ctx, user, 1<<40, true)), w.Remove(w.ctx, user, 1<<40),
+		errorOf(w.Save(w.ctx, other, a.ID, "", first.settings(), nil)), errorOf(w.Enable(w.ctx, other, a.ID, false, nil)), w.Remove(w.ctx, other, a.ID, nil),
+		errorOf(w.Save(w.ctx, user, 1<<40, "", first.settings(), nil)), errorOf(w.Enable(w.ctx, user, 1<<40, true, nil)), w.Remove(w.ctx, user, 1<<40, nil),
 	} {
 		if codeOf(err) != paidaction.CodeNotFound {
 			t.Errorf("another's wallet: %v", err)
@@ -60,7 +60,7 @@ func TestSaveInPlaceOfAnother(t *testing.T) {
 		t.Errorf("another sees %+v, error %v", list, err)
 	}
 	for _, ids := range [][]int64{nil, {a.ID}, {a.ID, a.ID}, {a.ID, b.ID, b.ID}, {a.ID, b.ID, 1 << 40}} {
-		if _, err := w.Reorder(w.ctx, user, ids); codeOf(err) != paidaction.CodeInvalidInput {
+		if _, err := w.Reorder(w.ctx, user, ids, nil); codeOf(err) != paidaction.CodeInvalidInput {
 			t.Errorf("reordered to %v: %v", ids, err)
 		}
 	}
@@ -84,7 +84,7 @@ func TestNumberOfWalletsIsBounded(t *testing.T) {
 	for range 8 {
 		for _, process := range []*wallet.Wallets{w.Wallets, elsewhere} {
 			saving.Go(func() {
-				_, err := process.Save(w.ctx, user, 0, "", s.settings())
+				_, err := process.Save(w.ctx, user, 0, "", s.settings(), nil)
 				if code := codeOf(err); err != nil && code != wallet.CodeTooMany && code != paidaction.CodeTryAgain {
 					t.Error(err)
 				}
@@ -108,10 +108,10 @@ func TestNumberOfWalletsIsBounded(t *testing.T) {
 		}
 	}
 	asked := s.count()
-	if _, err := w.Save(w.ctx, user, 0, "", s.settings()); codeOf(err) != wallet.CodeTooMany || s.count() != asked {
+	if _, err := w.Save(w.ctx, user, 0, "", s.settings(), nil); codeOf(err) != wallet.CodeTooMany || s.count() != asked {
 		t.Errorf("a fourth wallet: %v, the server was asked %d times more", err, s.count()-asked)
 	}
-	if err := w.Remove(w.ctx, user, list[0].ID); err != nil {
+	if err := w.Remove(w.ctx, user, list[0].ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	if saved := w.save(user, s.settings()); saved.Priority != 4 {
@@ -130,7 +130,7 @@ func TestNumberOfWalletsIsBoundedAcrossProcesses(t *testing.T) {
 	user, s := w.user(), newLNbits(t, w.mint)
 	stored, commit, first, second := make(chan struct{}), make(chan struct{}), make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := w.SaveIf(w.ctx, user, 0, "", s.settings(), func(context.Context, *db.Queries) error {
+		_, err := w.Save(w.ctx, user, 0, "", s.settings(), func(context.Context, *db.Queries) error {
 			close(stored)
 			<-commit
 			return nil
@@ -142,7 +142,7 @@ func TestNumberOfWalletsIsBoundedAcrossProcesses(t *testing.T) {
 	case err := <-first:
 		t.Fatal(err)
 	}
-	go func() { second <- errorOf(elsewhere.Save(w.ctx, user, 0, "", s.settings())) }()
+	go func() { second <- errorOf(elsewhere.Save(w.ctx, user, 0, "", s.settings(), nil)) }()
 	for waits := false; !waits && len(second) == 0; {
 		if err := w.pool.QueryRow(w.ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits); err != nil {
@@ -171,9 +171,9 @@ func TestOneTestAtATime(t *testing.T) {
 	s.breaks(func(w http.ResponseWriter, r *http.Request) { close(begun); hang(w, r) })
 	ctx, cancel := context.WithCancel(w.ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- errorOf(w.Save(ctx, user, 0, "", s.settings())) }()
+	go func() { ended <- errorOf(w.Save(ctx, user, 0, "", s.settings(), nil)) }()
 	<-begun
-	if _, err := w.Save(w.ctx, user, 0, "", s.settings()); codeOf(err) != paidaction.CodeTryAgain {
+	if _, err := w.Save(w.ctx, user, 0, "", s.settings(), nil); codeOf(err) != paidaction.CodeTryAgain {
 		t.Errorf("two tests at once: %v", err)
 	}
 	s.breaks(nil)
@@ -194,7 +194,7 @@ func TestWithoutANodeNothingIsSaved(t *testing.T) {
 		}
 	})
 	user := w.user()
-	if _, err := w.Save(w.ctx, user, 0, "", newLNbits(t, w.mint).settings()); codeOf(err) != paidaction.CodeLightningUnavailable {
+	if _, err := w.Save(w.ctx, user, 0, "", newLNbits(t, w.mint).settings(), nil); codeOf(err) != paidaction.CodeLightningUnavailable {
 		t.Errorf("without a node: %v", err)
 	}
 	if list, err := w.List(w.ctx, user); err != nil || len(list) != 0 {
@@ -209,7 +209,7 @@ func TestLongSettingsAreRefused(t *testing.T) {
 	user, s := w.user(), newLND(t, w.mint)
 	long := s.settings()
 	long.Certificate = strings.Repeat(long.Certificate+"\n", 33<<10/len(long.Certificate))
-	if _, err := w.Save(w.ctx, user, 0, "", long); codeOf(err) != paidaction.CodeInvalidInput {
+	if _, err := w.Save(w.ctx, user, 0, "", long, nil); codeOf(err) != paidaction.CodeInvalidInput {
 		t.Errorf("33 KiB of settings: %v", err)
 	}
 	if s.count() != 0 {

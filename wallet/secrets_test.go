@@ -40,7 +40,7 @@ func TestSecretsAreNeverSeen(t *testing.T) {
 	secrets := []string{token, lndMacaroon, lnbitsKey, nwc.Secret}
 	var errs []error
 	for _, s := range settings {
-		if _, err := w.Save(w.ctx, user, 0, "", s); err != nil {
+		if _, err := w.Save(w.ctx, user, 0, "", s, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -49,7 +49,7 @@ func TestSecretsAreNeverSeen(t *testing.T) {
 			s.breaks(answer)
 		}
 		for _, s := range settings[:3] {
-			_, err := w.Save(w.ctx, user, 0, "", s)
+			_, err := w.Save(w.ctx, user, 0, "", s, nil)
 			if errs = append(errs, err); err == nil {
 				t.Errorf("%s was saved though it is broken", s.Kind())
 			}
@@ -113,7 +113,7 @@ func TestRowsCannotBeSwapped(t *testing.T) {
 	if _, err := w.pool.Exec(w.ctx, `UPDATE receiver_wallet SET user_id = $2 WHERE id = $1`, b, alice); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Reorder(w.ctx, alice, []int64{b, a, second}); err != nil {
+	if _, err := w.Reorder(w.ctx, alice, []int64{b, a, second}, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.want(alice, 0, a) // another user's row does not become hers

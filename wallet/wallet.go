@@ -56,8 +56,10 @@ type Request struct {
 	Memo   string
 	Expiry time.Duration // whole seconds
 
-	least  bool // for a test: ask for more if the wallet takes no less
-	leaves bool // somebody pays it who is not asked again: nothing may be dropped of what they say, or get for it
+	least bool // for a test: ask for more if the wallet takes no less
+	// leaves is for a withdrawal, whose payer cannot be asked again: refused are a comment that would be cut, and an
+	// answer by which the payee gives the payer something that is not passed on.
+	leaves bool
 }
 
 // Limits limit what is done for one user. The zero value of each stands for its default.

@@ -109,7 +109,7 @@ func (w *world) genesis() (id int64) {
 // save saves a wallet that works.
 func (w *world) save(user int64, s wallet.Settings) wallet.Wallet {
 	w.t.Helper()
-	saved, err := w.Save(w.ctx, user, 0, "", s)
+	saved, err := w.Save(w.ctx, user, 0, "", s, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestTheLastPlaceIsGivenOnce(t *testing.T) {
 	refusals := make(chan error, 2)
 	for range 2 {
 		go func() {
-			_, _, err := w.Create(w.Ctx, &alice, s.URL, nil)
+			_, _, err := w.Create(w.Ctx, &alice, s.URL, nil, nil)
 			refusals <- err
 		}()
 	}

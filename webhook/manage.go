@@ -23,16 +23,11 @@ type Owner *int64
 
 // Create registers a server for these events, or for all if there are none. The secret is never shown again.
 //
+// The caller's right to it may end while it waits for its turn. So may is asked in the transaction that stores the
+// webhook, and its error is returned; nil where the right cannot end.
+//
 // Errors: INVALID_INPUT.
-func (w *Webhooks) Create(ctx context.Context, owner Owner, url string, events []string) (Webhook, string, error) {
-	return w.CreateIf(ctx, owner, url, events, always)
-}
-
-func always(context.Context, *db.Queries) error { return nil }
-
-// CreateIf is Create for a caller whose right to it may end while it waits for its turn: may is asked in the transaction
-// that stores the webhook, and its error is returned.
-func (w *Webhooks) CreateIf(ctx context.Context, owner Owner, url string, events []string, may func(context.Context, *db.Queries) error) (Webhook, string, error) {
+func (w *Webhooks) Create(ctx context.Context, owner Owner, url string, events []string, may func(context.Context, *db.Queries) error) (Webhook, string, error) {
 	at, err := w.Outside.Parse(url)
 	if err != nil || len(url) > 2000 || at.Scheme != "https" && at.Scheme != "http" {
 		return Webhook{}, "", paidaction.Errorf(paidaction.CodeInvalidInput, "This address cannot be called: send one that begins with https:// and contains no user name.")
@@ -71,9 +66,17 @@ func (w *Webhooks) CreateIf(ctx context.Context, owner Owner, url string, events
 		if err != nil {
 			return fmt.Errorf("store a webhook: %w", err)
 		}
-		return may(ctx, q)
+		return allowed(ctx, q, may)
 	})
 	return made, secret, err
+}
+
+// allowed is the answer of may; nil where there is none to ask.
+func allowed(ctx context.Context, q *db.Queries, may func(context.Context, *db.Queries) error) error {
+	if may == nil {
+		return nil
+	}
+	return may(ctx, q)
 }
 
 // List returns an owner's webhooks, oldest first.
@@ -90,13 +93,8 @@ func (w *Webhooks) List(ctx context.Context, owner Owner) ([]Webhook, error) {
 }
 
 // Rotate replaces the secret; the new one is never shown again. For a day, messages are signed with the earlier
-// secrets, too. NOT_FOUND if the webhook is not the owner's.
-func (w *Webhooks) Rotate(ctx context.Context, owner Owner, id int64) (Webhook, string, error) {
-	return w.RotateIf(ctx, owner, id, always)
-}
-
-// RotateIf is to Rotate what CreateIf is to Create.
-func (w *Webhooks) RotateIf(ctx context.Context, owner Owner, id int64, may func(context.Context, *db.Queries) error) (Webhook, string, error) {
+// secrets, too. may is as in Create. NOT_FOUND if the webhook is not the owner's.
+func (w *Webhooks) Rotate(ctx context.Context, owner Owner, id int64, may func(context.Context, *db.Queries) error) (Webhook, string, error) {
 	var row db.Webhook
 	var secret string
 	err := pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) (err error) {
@@ -121,7 +119,7 @@ func (w *Webhooks) RotateIf(ctx context.Context, owner Owner, id int64, may func
 		if err := q.RotateWebhook(ctx, set); err != nil {
 			return fmt.Errorf("store a webhook's secret: %w", err)
 		}
-		return may(ctx, q)
+		return allowed(ctx, q, may)
 	})
 	if err != nil {
 		return Webhook{}, "", err
@@ -129,14 +127,9 @@ func (w *Webhooks) RotateIf(ctx context.Context, owner Owner, id int64, may func
 	return shown(row), secret, nil
 }
 
-// Enable switches a webhook on or off. What happens while it is off is not delivered later. NOT_FOUND if it is not the
-// owner's.
-func (w *Webhooks) Enable(ctx context.Context, owner Owner, id int64, enabled bool) (Webhook, error) {
-	return w.EnableIf(ctx, owner, id, enabled, always)
-}
-
-// EnableIf is to Enable what CreateIf is to Create.
-func (w *Webhooks) EnableIf(ctx context.Context, owner Owner, id int64, enabled bool, may func(context.Context, *db.Queries) error) (Webhook, error) {
+// Enable switches a webhook on or off. What happens while it is off is not delivered later. may is as in Create.
+// NOT_FOUND if it is not the owner's.
+func (w *Webhooks) Enable(ctx context.Context, owner Owner, id int64, enabled bool, may func(context.Context, *db.Queries) error) (Webhook, error) {
 	set := db.EnableWebhookParams{ID: id, UserID: owner}
 	if !enabled {
 		set.DisabledAt = new(w.now())
@@ -154,7 +147,7 @@ func (w *Webhooks) EnableIf(ctx context.Context, owner Owner, id int64, enabled 
 		if err != nil {
 			return fmt.Errorf("read a webhook: %w", err)
 		}
-		return may(ctx, q)
+		return allowed(ctx, q, may)
 	})
 	return shown(row), err
 }
@@ -165,13 +158,10 @@ func (w *Webhooks) EnableIf(ctx context.Context, owner Owner, id int64, enabled 
 // waits: every payment, if it is the operator's. So no step that begins from now on writes to it, and its messages are
 // deleted a page at a time before the webhook itself. If that is interrupted, the webhook is left disabled, and can be
 // removed again.
-func (w *Webhooks) Remove(ctx context.Context, owner Owner, id int64) error {
-	return w.RemoveIf(ctx, owner, id, always)
-}
-
-// RemoveIf is to Remove what CreateIf is to Create: may is asked before the first message is deleted.
-func (w *Webhooks) RemoveIf(ctx context.Context, owner Owner, id int64, may func(context.Context, *db.Queries) error) error {
-	if _, err := w.EnableIf(ctx, owner, id, false, may); err != nil {
+//
+// may is as in Create, and asked before the first message is deleted.
+func (w *Webhooks) Remove(ctx context.Context, owner Owner, id int64, may func(context.Context, *db.Queries) error) error {
+	if _, err := w.Enable(ctx, owner, id, false, may); err != nil {
 		return err
 	}
 	const page = 1000

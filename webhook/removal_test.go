@@ -29,7 +29,7 @@ func TestWhoPaysDoesNotWaitForARemoval(t *testing.T) {
 		t.Fatal(err)
 	}
 	removed := make(chan error, 1)
-	go func() { removed <- w.Remove(w.Ctx, nil, id) }()
+	go func() { removed <- w.Remove(w.Ctx, nil, id, nil) }()
 	w.AwaitBlocked(1)
 	if n := w.Count(`SELECT count(*) FROM webhook WHERE disabled_at IS NULL`); n != 0 {
 		t.Fatal("who pays would write to it, and wait")
@@ -88,7 +88,7 @@ func TestARemovalRefusesNoPayment(t *testing.T) {
 			done := make(chan int64)
 			go func() { defer close(done); done <- step() }()
 			w.AwaitBlocked(1)
-			if err := w.Remove(w.Ctx, nil, id); err != nil {
+			if err := w.Remove(w.Ctx, nil, id, nil); err != nil {
 				t.Error(err)
 			}
 			if err := shut.Commit(w.Ctx); err != nil {

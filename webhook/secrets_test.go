@@ -19,7 +19,7 @@ func TestRotationsAfterLostAnswers(t *testing.T) {
 	secrets := []string{secret}
 	rotate := func() {
 		t.Helper()
-		_, secret, err := w.Rotate(w.Ctx, &alice, id)
+		_, secret, err := w.Rotate(w.Ctx, &alice, id, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestRotation(t *testing.T) {
 	w := newWorld(t)
 	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
 	id, old := w.Tell(&alice, s.URL)
-	_, young, err := w.Rotate(w.Ctx, &alice, id)
+	_, young, err := w.Rotate(w.Ctx, &alice, id, nil)
 	if err != nil || young == old {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestTwoRotationsAtOnceLoseNoSecret(t *testing.T) {
 	rotated := make(chan string)
 	for range 2 {
 		go func() {
-			_, secret, err := w.Rotate(w.Ctx, &alice, id)
+			_, secret, err := w.Rotate(w.Ctx, &alice, id, nil)
 			if err != nil {
 				t.Error(err)
 			}
@@ -166,7 +166,7 @@ func TestASecretThatCannotBeOpened(t *testing.T) {
 	alice, s := w.User("alice", 0, 0), newServer(t)
 	id, _ := w.Tell(&alice, s.URL)
 	for range 3 {
-		if _, _, err := w.Rotate(w.Ctx, &alice, id); err != nil {
+		if _, _, err := w.Rotate(w.Ctx, &alice, id, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -181,7 +181,7 @@ func TestASecretThatCannotBeOpened(t *testing.T) {
 	if a := w.log(id)[0].Attempts; len(a) != 1 || a[0].Code != "SECRET_UNREADABLE" || a[0].Status != nil {
 		t.Errorf("the log: %+v", a)
 	}
-	_, secret, err := w.Rotate(w.Ctx, &alice, id)
+	_, secret, err := w.Rotate(w.Ctx, &alice, id, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,11 +76,11 @@ func TestWhatHasEndedIsNotSentAgain(t *testing.T) {
 	delivered := w.test(&alice, id)
 	w.Deliver()
 	givenUp := w.test(&alice, id)
-	if _, err := w.Enable(w.Ctx, &alice, id, false); err != nil {
+	if _, err := w.Enable(w.Ctx, &alice, id, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.Deliver()
-	if _, err := w.Enable(w.Ctx, &alice, id, true); err != nil {
+	if _, err := w.Enable(w.Ctx, &alice, id, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(s.Got()); n != 1 {
@@ -131,7 +131,7 @@ func TestWhatIsSentOnceMoreHasAllItsAttempts(t *testing.T) {
 	tried := func() (times int) {
 		t.Helper()
 		for w.log(id)[0].EndedAt == nil {
-			if _, err := w.Enable(w.Ctx, &alice, id, true); err != nil { // it is not to end because its webhook does
+			if _, err := w.Enable(w.Ctx, &alice, id, true, nil); err != nil { // it is not to end because its webhook does
 				t.Fatal(err)
 			}
 			again, err := w.Webhooks.Deliver(w.Ctx, m)

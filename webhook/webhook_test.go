@@ -43,7 +43,7 @@ func (w *world) everyWay(user int64) (paid *paidaction.PaidAction) {
 		w.Fatal(err)
 	}
 	w.Drain()
-	if _, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), given.ID, "", paidaction.Terms{}); err != nil {
+	if _, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), given.ID, "", paidaction.Terms{}, nil); err != nil {
 		w.Fatal(err)
 	}
 	carol := w.Network.AddReceiver("carol")
@@ -137,7 +137,7 @@ func TestEvents(t *testing.T) {
 		t.Error("told of what was not asked for")
 	}
 	for _, events := range [][]string{{"action.paid", "nonsense"}, {""}, {"webhook.test"}} {
-		_, _, err := w.Create(w.Ctx, &alice, s.URL, events)
+		_, _, err := w.Create(w.Ctx, &alice, s.URL, events, nil)
 		w.WantRefusal(err, paidaction.CodeInvalidInput)
 	}
 }
@@ -157,7 +157,7 @@ func TestWhatDidNotHappenIsNotTold(t *testing.T) {
 
 // A server that fails is tried again and again, at growing intervals, under the same id. After three days of nothing
 // but failures, its webhook is disabled, and its owner is told.
-func TestFailing(t *testing.T) {
+func TestAServerIsTriedUntilItHasFailedForThreeDays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
@@ -213,7 +213,7 @@ func TestFailing(t *testing.T) {
 	}
 	// Once it works again, it is told again, and messages that were given up can be sent once more.
 	s.Answers(nil)
-	if _, err := w.Enable(w.Ctx, &alice, id, true); err != nil {
+	if _, err := w.Enable(w.Ctx, &alice, id, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Redeliver(w.Ctx, &alice, m.ID); err != nil {
@@ -236,7 +236,7 @@ func TestWhatIsSwitchedOnAgainBeginsAnew(t *testing.T) {
 	id, _ := w.Tell(&alice, s.URL)
 	s.Status(http.StatusInternalServerError)
 	for day := 0; day < 6; day += 3 {
-		if _, err := w.Enable(w.Ctx, &alice, id, true); err != nil {
+		if _, err := w.Enable(w.Ctx, &alice, id, true, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Test(w.Ctx, &alice, id); err != nil {
@@ -323,7 +323,7 @@ func TestRetryAfter(t *testing.T) {
 			w.Header().Set("Retry-After", c.said)
 			w.WriteHeader(c.status)
 		})
-		if _, err := w.Enable(w.Ctx, &alice, id, true); err != nil { // its server is left alone no more
+		if _, err := w.Enable(w.Ctx, &alice, id, true, nil); err != nil { // its server is left alone no more
 			t.Fatal(err)
 		}
 		m, err := w.Test(w.Ctx, &alice, id)
@@ -388,7 +388,7 @@ func TestWhoeverAsksToBeLeftAloneGetsNoOtherMessageEither(t *testing.T) {
 	}
 	w.test(&alice, id)
 	refuses()
-	if _, err := w.Enable(w.Ctx, &alice, id, true); err != nil {
+	if _, err := w.Enable(w.Ctx, &alice, id, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.test(&alice, id)
@@ -498,7 +498,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	w := newWorld(t, func(c *webhook.Config) { c.Outside = outside.New(outside.Config{}) })
 	alice, s := w.User("alice", 1_000_000, 0), newServer(t)
 	for _, url := range []string{s.URL, "http://example.org", "https://user:password@example.org", "ftp://example.org", "wss://example.org", "", "https://", "https://example.org/" + strings.Repeat("x", 2000)} {
-		_, _, err := w.Create(w.Ctx, &alice, url, nil)
+		_, _, err := w.Create(w.Ctx, &alice, url, nil, nil)
 		w.WantRefusal(err, paidaction.CodeInvalidInput)
 	}
 	for _, host := range []string{"127.0.0.1", "localhost", "[::1]", "169.254.169.254", "10.0.0.1"} {
@@ -526,7 +526,7 @@ func TestBoundsAndRemoval(t *testing.T) {
 		for range 10 {
 			id, _ = w.Tell(owner, s.URL)
 		}
-		_, _, err := w.Create(w.Ctx, owner, s.URL, nil)
+		_, _, err := w.Create(w.Ctx, owner, s.URL, nil, nil)
 		w.WantRefusal(err, paidaction.CodeInvalidInput)
 		m, err := w.Test(w.Ctx, owner, id)
 		if err != nil {
@@ -534,7 +534,7 @@ func TestBoundsAndRemoval(t *testing.T) {
 		}
 		_, err = w.Redeliver(w.Ctx, owner, m.ID)
 		w.WantRefusal(err, paidaction.CodeDuplicate)
-		if err := w.Remove(w.Ctx, owner, id); err != nil {
+		if err := w.Remove(w.Ctx, owner, id, nil); err != nil {
 			t.Fatal(err)
 		}
 		if again, err := w.Webhooks.Deliver(w.Ctx, m.ID); again != 0 || err != nil {
@@ -569,12 +569,12 @@ func TestWebhooksAreTheirOwners(t *testing.T) {
 		}
 		before := state()
 		for what, do := range map[string]func() error{
-			"enabled":    func() error { _, err := w.Enable(w.Ctx, c.other, id, true); return err },
-			"disabled":   func() error { _, err := w.Enable(w.Ctx, c.other, id, false); return err },
-			"rotated":    func() error { _, _, err := w.Rotate(w.Ctx, c.other, id); return err },
+			"enabled":    func() error { _, err := w.Enable(w.Ctx, c.other, id, true, nil); return err },
+			"disabled":   func() error { _, err := w.Enable(w.Ctx, c.other, id, false, nil); return err },
+			"rotated":    func() error { _, _, err := w.Rotate(w.Ctx, c.other, id, nil); return err },
 			"tested":     func() error { _, err := w.Test(w.Ctx, c.other, id); return err },
 			"sent again": func() error { _, err := w.Redeliver(w.Ctx, c.other, m.ID); return err },
-			"removed":    func() error { return w.Remove(w.Ctx, c.other, id) },
+			"removed":    func() error { return w.Remove(w.Ctx, c.other, id, nil) },
 		} {
 			w.WantRefusal(do(), paidaction.CodeNotFound)
 			if after := state(); after != before {

@@ -13,7 +13,7 @@ import (
 
 // Nothing about a committed step is lost: not if no worker runs then, not if the worker dies in the middle of a
 // delivery, and not if the server fails. With River, in real time.
-func TestCrashes(t *testing.T) {
+func TestNoMessageOfACommittedStepIsLost(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
 	queue, err := worker.NewQueue(log)

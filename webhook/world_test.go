@@ -92,7 +92,7 @@ func (w *world) Deliver() {
 // Tell registers a server.
 func (w *world) Tell(owner webhook.Owner, url string, events ...string) (id int64, secret string) {
 	w.Helper()
-	made, secret, err := w.Create(w.Ctx, owner, url, events)
+	made, secret, err := w.Create(w.Ctx, owner, url, events, nil)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -441,7 +441,7 @@ func TestMigrationsGoPastAPooler(t *testing.T) {
 	}
 }
 
-func TestActions(t *testing.T) {
+func TestActionsAreListedShownAndRequeued(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	env := settings(pool)

@@ -13,7 +13,7 @@ import (
 )
 
 // An operator gives up what waits at a node that was made anew: one action, or all of that node.
-func TestGiveUp(t *testing.T) {
+func TestWhatWaitsAtANodeMadeAnewIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
 	user := w.User("payer", 100_000, 0)

@@ -51,7 +51,7 @@ type webhooksAdd struct {
 
 func (c webhooksAdd) Run(ctx context.Context, e *environment) error {
 	return withWebhooks(ctx, e, func(all *webhook.Webhooks) error {
-		made, secret, err := all.Create(ctx, nil, c.URL, c.Events)
+		made, secret, err := all.Create(ctx, nil, c.URL, c.Events, nil)
 		if err != nil {
 			return refusedArguments(err)
 		}
@@ -98,7 +98,7 @@ type webhooksEnable struct {
 
 func (c webhooksEnable) Run(ctx context.Context, e *environment) error {
 	return withWebhooks(ctx, e, func(all *webhook.Webhooks) error {
-		if _, err := all.Enable(ctx, nil, c.ID, true); err != nil {
+		if _, err := all.Enable(ctx, nil, c.ID, true, nil); err != nil {
 			return noSuchWebhook(c.ID, err)
 		}
 		if _, err := all.Test(ctx, nil, c.ID); err != nil {
@@ -121,7 +121,7 @@ type webhooksRemove struct {
 
 func (c webhooksRemove) Run(ctx context.Context, e *environment) error {
 	return withWebhooks(ctx, e, func(all *webhook.Webhooks) error {
-		if err := all.Remove(ctx, nil, c.ID); err != nil {
+		if err := all.Remove(ctx, nil, c.ID, nil); err != nil {
 			return noSuchWebhook(c.ID, err)
 		}
 		return e.print(map[string]int64{"removed": c.ID}, func(t *table) { t.row(fmt.Sprintf("Webhook %d is removed.", c.ID)) })

@@ -17,7 +17,7 @@ import (
 )
 
 // An operator writes off what a node has lost: the node that now answers under its name has never heard of it.
-func TestWriteOff(t *testing.T) {
+func TestWhatANodeHasLostIsWrittenOff(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
 	user := w.User("payer", 0, 100_000)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/vektah/gqlparser/v2"
 	gqlast "github.com/vektah/gqlparser/v2/ast"
@@ -147,6 +148,22 @@ func TestContinuousIntegrationCallsWhatExists(t *testing.T) {
 		if !slices.Contains(called, must) {
 			t.Errorf(".ci/run does not call make %s", must)
 		}
+	}
+}
+
+// An entry of the changelog says what there is, its setting, and which page has the rest.
+func TestEntriesOfTheChangelogAreShort(t *testing.T) {
+	t.Parallel()
+	const most = 350 // characters
+	entries := regexp.MustCompile(`(?m)^- .*(?:\n  .*)*`).FindAllString(read(t, "CHANGELOG.md"), -1)
+	for _, entry := range entries {
+		entry = strings.Join(strings.Fields(entry[len("- "):]), " ")
+		if n := utf8.RuneCountInString(entry); n > most {
+			t.Errorf("this entry of the changelog has %d characters, and should have %d at most: %s", n, most, entry)
+		}
+	}
+	if len(entries) == 0 {
+		t.Error("no entry was found: does this test still look at the right place?")
 	}
 }
 

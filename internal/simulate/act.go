@@ -350,7 +350,7 @@ func (w *world) retry(r *request, id int64) {
 		if r.key != "" {
 			key = fmt.Sprintf("%s, again after %d", r.key, id)
 		}
-		pa, err := p.engine.Retry(ctx, r.caller(), id, key, paidaction.Terms{Method: w.anotherWay(r, what, key)})
+		pa, err := p.engine.Retry(ctx, r.caller(), id, key, paidaction.Terms{Method: w.anotherWay(r, what, key)}, nil)
 		if !p.dead && !f.over {
 			w.noFault(r, what, err)
 		}

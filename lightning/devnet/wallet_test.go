@@ -57,7 +57,7 @@ func wallets(t *testing.T, c *lightning.Client, network *devnet.Network) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Save(ctx, user, 0, name, x.settings); err != nil {
+		if _, err := w.Save(ctx, user, 0, name, x.settings, nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -81,7 +81,7 @@ func wallets(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Save(ctx, user, 0, "", address); !errors.Is(err, paidaction.Refused(wallet.CodeDeclined)) {
+	if _, err := w.Save(ctx, user, 0, "", address, nil); !errors.Is(err, paidaction.Refused(wallet.CodeDeclined)) {
 		t.Errorf("an address that refuses: %v", err)
 	}
 }

@@ -67,8 +67,8 @@ const (
 	lost          = "lost"
 )
 
-// Done is a payment that was made, or is on its way. sent is what it took from the node, fees
-// included. 0: no payment was made.
+// Done is a payment that was made, or is on its way. sent is what it took from the node, fees included; 0 if the caller
+// leaves it to the node to say what is left.
 func Done(sent paidaction.Msat) Outcome {
 	return Outcome{kind: done, sent: sent, reason: "it has just sent"}
 }
