@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
@@ -105,11 +106,20 @@ func (a *attempt) repeatable(key string, method Method, asked []byte) error {
 	return nil
 }
 
+// answerTimeout is for what was done under a key, once the time of the request is over.
+const answerTimeout = 2 * time.Second
+
 // answer walks the methods, and returns what the payer is told.
 func (e *Engine) answer(ctx context.Context, a *attempt, method Method) (*PaidAction, error) {
 	pa, err := e.walk(ctx, a, method)
 	if err != nil && a.key != nil {
-		// Whatever went wrong: if the key was used before, the answer is what was done then.
+		// Whatever went wrong: if the key was used before, the answer is what was done then. That is also so where the
+		// time of the request is over, for instance because its turn did not come.
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
+			defer cancel()
+		}
 		id, found, lookupErr := e.winner(ctx, a)
 		if lookupErr != nil && !errors.Is(err, errUnknownCommit) {
 			return nil, forCaller(lookupErr)

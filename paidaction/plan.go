@@ -3,6 +3,7 @@ package paidaction
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // plan is what must be known from outside before an attempt's transaction: no node or wallet is called inside one.
@@ -13,6 +14,10 @@ type plan struct {
 	payout  *Payout  // for a withdrawal
 	quoted  Msat     // the price that forward was made for
 }
+
+// afterSearch is what a search for a wallet leaves of a request, whose mutations have its time together: an earlier one may
+// have taken most of it.
+const afterSearch = 2 * time.Second
 
 // plan finds out what a method needs. errNotOpen where another method may work.
 func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err error) {
@@ -46,6 +51,10 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 	}
 	limited, cancel := context.WithTimeout(ctx, e.Settings.SearchTimeout)
 	defer cancel()
+	if until, ends := ctx.Deadline(); ends {
+		limited, cancel = context.WithDeadline(limited, until.Add(-afterSearch))
+		defer cancel()
+	}
 	p.forward, err = e.wrap(limited, a, p, peers)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil { // the time that is left is for another method
 		return p, fmt.Errorf("%w: there was no time to find a way to a wallet", errNotOpen)

@@ -354,3 +354,76 @@ func TestCancellingAndSettlingWaitForNoTurn(t *testing.T) {
 	}
 	w.WantConserved()
 }
+
+// ending is the context of a request whose time is over once it waits for its turn.
+type ending struct {
+	context.Context
+	over chan struct{}
+}
+
+func (e ending) Done() <-chan struct{} { return e.over }
+
+func (e ending) Err() error {
+	select {
+	case <-e.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// hurried are turns of requests that have little time.
+type hurried struct {
+	paidaction.Turns
+	over func()
+}
+
+func (h hurried) Queue(payer int64) paidaction.Turn { return hurry{h.Turns.Queue(payer), h.over} }
+
+type hurry struct {
+	paidaction.Turn
+	over func()
+}
+
+func (h hurry) Wait(ctx context.Context, open bool) error {
+	h.over()
+	return h.Turn.Wait(ctx, open)
+}
+
+// A request whose time is over before its turn has come is told so, with a key as without one: nothing was begun. If
+// something was begun under the key before, it is told that, as ever.
+func TestARequestWhoseTimeIsOverBeforeItsTurn(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 0, 0)
+	byInvoice := func(key string) paidaction.Request {
+		r := donation(user, 10, key)
+		r.Method = paidaction.Pessimistic // nothing but its turn comes before what is done under the key
+		return r
+	}
+	before, err := w.Engine.Pay(w.Ctx, byInvoice("used"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _ := ordered(w, func() (lock.Store, error) {
+		return locktest.Answering{Memory: lock.NewMemory(0), State: lock.Queued}, nil
+	}, lock.Settings{})
+	never := e.Turns
+	ask := func(key string) (*paidaction.PaidAction, error) {
+		ctx := ending{w.Ctx, make(chan struct{})}
+		e.Turns = hurried{never, func() { close(ctx.over) }}
+		return e.Pay(ctx, byInvoice(key))
+	}
+	for _, key := range []string{"", "new"} {
+		_, err := ask(key)
+		if r, ok := paidaction.AsRefusal(err); !ok || r.Code != paidaction.CodeTryAgain || !strings.Contains(r.Message, "earlier requests") {
+			t.Errorf("with the key %q: %v", key, err)
+		}
+	}
+	if n := w.Count(`SELECT count(*) FROM paid_action`); n != 1 {
+		t.Errorf("%d actions, want the one that was asked for before", n)
+	}
+	if again, err := ask("used"); err != nil || again.ID != before.ID || again.Invoice.Bolt11 != before.Invoice.Bolt11 {
+		t.Errorf("under a key that was used: %+v, %v", again, err)
+	}
+}

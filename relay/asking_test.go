@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/community"
+	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
@@ -163,5 +165,47 @@ func TestNothingIsWrappedForNodesThatSendNothing(t *testing.T) {
 				t.Errorf("%s, though both send again", m)
 			}
 		})
+	}
+}
+
+// searched is a relay that finds no wallet, and notes until when it may look for one.
+type searched struct {
+	paidaction.Relay
+	until time.Time
+}
+
+func (s *searched) Wrap(ctx context.Context, _ paidaction.WrapRequest) (paidaction.Forward, error) {
+	s.until, _ = ctx.Deadline()
+	return paidaction.Forward{}, paidaction.ErrNoReceiver
+}
+
+// The mutations of a request have its time together. Whatever an earlier one has taken, a search for a wallet leaves some of it, in which its
+// payer can pay here. One that comes first has the time that a wallet may take for an answer, and a later one nearly all that is left.
+func TestASearchLeavesTimeForWhatFollowsIt(t *testing.T) {
+	b := setup(t)
+	search := &searched{Relay: b.Relay}
+	b.Engine.Relay = search
+	zap := func(ctx context.Context) {
+		t.Helper()
+		pa, err := b.Engine.Pay(ctx, paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: b.item, Sats: 100}, Caller: enginetest.Caller(b.payer)})
+		if err != nil || pa.Method != paidaction.Optimistic {
+			t.Errorf("%+v, %v", pa, err)
+		}
+	}
+	const call = 20 * time.Second // of a wallet
+	begun := time.Now()
+	whole, end := context.WithTimeout(b.Ctx, 30*time.Second)
+	defer end()
+	if zap(whole); search.until.Before(begun.Add(call)) {
+		t.Errorf("the first search ends after %v", search.until.Sub(begun))
+	}
+	later, end := context.WithTimeout(b.Ctx, 20*time.Second)
+	defer end()
+	zap(later)
+	if until, _ := later.Deadline(); until.Sub(search.until) != 2*time.Second {
+		t.Errorf("a later search leaves %v", until.Sub(search.until))
+	}
+	if zap(b.Ctx); search.until.After(time.Now().Add(22 * time.Second)) {
+		t.Error("a search without a request has no bound")
 	}
 }

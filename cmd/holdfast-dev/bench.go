@@ -32,6 +32,17 @@ type benchCommand struct {
 	Write     string  `help:"File in which the parts between the markers are replaced by the figures of zaps and of Lightning." placeholder:"FILE"`
 }
 
+// Validate refuses to measure nothing.
+func (c *benchCommand) Validate() error {
+	if c.Rounds < 1 {
+		return errors.New("--rounds must be 1 or more")
+	}
+	if c.Seconds <= 0 {
+		return errors.New("--seconds must be above 0")
+	}
+	return nil
+}
+
 // Run measures, prints tables as it goes, and in the end one line of JSON. After a partial run that line has only that
 // part.
 func (c *benchCommand) Run(ctx context.Context) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -14,6 +15,14 @@ type chaosCommand struct {
 	Duration time.Duration `default:"10m" help:"Length of load and kills, without setting up and draining."`
 	Every    time.Duration `default:"4.5s" help:"Average time between two kills."`
 	Seed     uint64        `help:"Seed for what is killed when, and for what is asked for (default: the time)."`
+}
+
+// Validate refuses a run without load and kills: nothing would be lost in it.
+func (c *chaosCommand) Validate() error {
+	if c.Duration <= 0 {
+		return errors.New("--duration must be above 0")
+	}
+	return nil
 }
 
 // Run starts a separate stack, torments and judges it, and leaves nothing running and nothing behind, except the logs

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/demo"
 	"github.com/a-seed-a7aed72f/holdfast/internal/stack"
@@ -12,6 +13,14 @@ import (
 type demoCommand struct {
 	Bin  string `help:"Directory of the programs (default: the directory of this one)."`
 	Only string `help:"Only the flows with this in their name; latency is then not measured."`
+}
+
+// Validate refuses a word that no flow has in its name: nothing would be driven, and that would pass.
+func (c *demoCommand) Validate() error {
+	if len(demo.Names(c.Only)) == 0 {
+		return fmt.Errorf("no flow has %q in its name; the flows are:\n  %s", c.Only, strings.Join(demo.Names(""), "\n  "))
+	}
+	return nil
 }
 
 // Run starts a separate stack, drives the flows, and leaves nothing running and nothing behind, except the log of a

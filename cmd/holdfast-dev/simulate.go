@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,19 @@ type simulateCommand struct {
 	Stop      bool   `help:"Stop at the first one that fails."`
 	Break     string `help:"Try a copy of the service with this seeded bug in it, until a seed fails. \"all\": one after the other."`
 	Show      bool   `help:"Print the story of every seed, not only of those that fail."`
+}
+
+const allBugs = "all"
+
+// Validate refuses to try nothing, in which nothing would be found.
+func (c *simulateCommand) Validate() error {
+	if c.Seeds < 1 {
+		return errors.New("--seeds must be 1 or more")
+	}
+	if bugs := simulate.Bugs(); c.Break != "" && c.Break != allBugs && !slices.Contains(bugs, c.Break) {
+		return fmt.Errorf("there is no seeded bug %q; there are %s, and %s", c.Break, strings.Join(bugs, ", "), allBugs)
+	}
+	return nil
 }
 
 // breakIt shows that a seeded bug is found, and fails if it is not.
@@ -62,7 +76,7 @@ func (c *simulateCommand) Run(ctx context.Context) error {
 	}
 	switch c.Break {
 	case "":
-	case "all":
+	case allBugs:
 		var missed []error
 		for _, name := range simulate.Bugs() {
 			missed = append(missed, c.breakIt(ctx, name))

@@ -36,7 +36,7 @@ func TestRelayShowSaysWhyAPaymentWaits(t *testing.T) {
 	}
 	exec(`DELETE FROM lightning_node`)
 	exec(`INSERT INTO lightning_node (name, draining, disabled_reason, cooling_until, cooling_reason, changed_at) VALUES
-		('draining', true, NULL, NULL, '', now()), ('broken', false, 'its disk is full', NULL, '', now()), ('tired', false, NULL, now() + interval '1 hour', 'a payment failed there', now()), ('ahead', false, NULL, now() + interval '1 day', 'by a clock that was ahead', now()),
+		('draining', true, NULL, NULL, '', now()), ('broken', false, 'its disk is full', NULL, '', now()), ('tired', false, NULL, now() + interval '5 minutes', 'a payment failed there', now()), ('ahead', false, NULL, now() + interval '1 day', 'by a clock that was ahead', now()),
 		('full', false, NULL, NULL, '', now()), ('taken', false, NULL, NULL, '', now()), ('failed', false, NULL, NULL, '', now()), ('free', false, NULL, NULL, '', now())`)
 	exec(`UPDATE relay_payment SET expires_at = now() + interval '1 hour', not_before = NULL`)
 	exec(`UPDATE relay_payment SET stage = 'in_work', node = 'full', changed_at = now() WHERE action_id = $1`, hanging.ID)
@@ -47,7 +47,7 @@ func TestRelayShowSaysWhyAPaymentWaits(t *testing.T) {
 	for _, node := range []string{"draining", "broken", "tired", "ahead", "full", "taken", "failed", "free", "unused"} {
 		nodes += node + "=localhost:1;tls=x;macaroon=x;slots=" + map[bool]string{true: "1", false: "2"}[node == "taken"] + " "
 	}
-	env := settings(w.Pool, nodes+"issuer=localhost:1;tls=x;macaroon=x;send=no", "HOLDFAST_NODE_FAILURE_COOLDOWN=2h")
+	env := settings(w.Pool, nodes+"issuer=localhost:1;tls=x;macaroon=x;send=no", "HOLDFAST_NODE_FAILURE_COOLDOWN=10m")
 
 	why := func(action int64) map[string]string {
 		t.Helper()

@@ -62,7 +62,7 @@ func (l Lock) check(leases bool, refuse func(when bool, format string, args ...a
 	refuse(l.Missed < 1, "Every process would count as dead: set HOLDFAST_LOCK_MISSED to 1 or more.")
 	refuse(l.Heartbeat > 0 && l.Missed > int(10*time.Minute/l.Heartbeat), // multiplied, it could overflow
 		"A process that died would count as alive for more than ten minutes: set HOLDFAST_LOCK_MISSED times HOLDFAST_LOCK_HEARTBEAT lower.")
-	refuse(l.PollInterval < time.Millisecond, "Set HOLDFAST_LOCK_POLL_INTERVAL to 1ms or more.")
+	refuse(l.PollInterval < time.Millisecond || l.PollInterval > 5*time.Second, "Set HOLDFAST_LOCK_POLL_INTERVAL to between 1ms and 5s.")
 }
 
 // Redis is the address of a Redis server; its password is not shown.

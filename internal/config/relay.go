@@ -1,9 +1,9 @@
 package config
 
 import (
-	"math"
 	"time"
 
+	"github.com/a-seed-a7aed72f/holdfast/graph"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
@@ -35,17 +35,27 @@ func (r Relay) Settings() relay.Settings {
 		MinFee: paidaction.Msat(r.MinFee), WithdrawLimit: paidaction.Msat(r.WithdrawLimit)}
 }
 
-// check refuses settings that cannot work.
+const (
+	maxSendTimeout = 10 * time.Minute
+	maxWait        = 24 * time.Hour
+	maxAudit       = time.Minute
+)
+
+// check refuses settings that cannot work, and those under which people would wait in vain.
 func (r Relay) check(refuse func(when bool, format string, args ...any)) {
 	refuse(r.MaxAttempts < 1, "No payment could leave: set HOLDFAST_RELAY_MAX_ATTEMPTS to 1 or more.")
 	// After a restart nothing that its node does not know is decided before its window is over, and that is in the row.
 	refuse(r.SendWindow < time.Second || r.SendWindow > relay.MaxSendWindow,
 		"No node could be asked in time, or what a stopped process had claimed would wait for long: set HOLDFAST_RELAY_SEND_WINDOW from 1s to %s.", relay.MaxSendWindow)
-	refuse(r.SendTimeout < time.Second || r.SendTimeout%time.Second != 0 || r.SendTimeout > math.MaxInt32*time.Second,
-		"HOLDFAST_RELAY_SEND_TIMEOUT must be whole seconds, from 1s to %ds: LND counts no further.", math.MaxInt32)
+	refuse(r.SendTimeout < time.Second || r.SendTimeout%time.Second != 0 || r.SendTimeout > maxSendTimeout,
+		"LND counts whole seconds, and whoever withdraws waits for them: set HOLDFAST_RELAY_SEND_TIMEOUT from 1s to %s.", maxSendTimeout)
 	refuse(r.AskTimeout <= 0, "No node could answer: set HOLDFAST_RELAY_ASK_TIMEOUT above zero.")
-	refuse(r.MaxWait < time.Minute, "Withdrawals would not wait for a node that is restarting: set HOLDFAST_RELAY_MAX_WAIT to 1m or more.")
-	refuse(r.Audit <= 0, "Nodes would be asked without a pause: set HOLDFAST_RELAY_AUDIT above zero.")
+	refuse(r.AskTimeout >= graph.Patience || r.ProbeTimeout >= graph.Patience,
+		"A request would be given up before a node that hangs is: set HOLDFAST_RELAY_ASK_TIMEOUT and HOLDFAST_RELAY_PROBE_TIMEOUT below %s.", graph.Patience)
+	refuse(r.MaxWait < time.Minute || r.MaxWait > maxWait,
+		"Withdrawals would not wait for a node that is restarting, or for days for one that is gone: set HOLDFAST_RELAY_MAX_WAIT from 1m to %s.", maxWait)
+	refuse(r.Audit <= 0 || r.Audit > maxAudit,
+		"Nodes would be asked without a pause, or what a stopped process had sent would wait for long: set HOLDFAST_RELAY_AUDIT above zero, and to %s or less.", maxAudit)
 	refuse(r.ProbeTimeout <= 0 || r.MaxProbes < 1,
 		"No route could be tried: set HOLDFAST_RELAY_PROBE_TIMEOUT and HOLDFAST_RELAY_MAX_PROBES above zero.")
 	refuse(r.CrowdedAt < 1 || r.CrowdedAt > 100, "HOLDFAST_RELAY_CROWDED_AT is a percentage: set it to 1 or more, and to 100 for no bound.")

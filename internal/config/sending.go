@@ -47,10 +47,21 @@ func (c *Config) Sends() bool {
 	return c.Has("worker") && slices.ContainsFunc(c.Nodes, func(n Node) bool { return n.Sends })
 }
 
-// check refuses settings that the pool cannot work with.
+const (
+	maxRest   = 10 * time.Minute // for which a receiver's wallet is asked to let an invoice live
+	maxUnseen = time.Minute      // for which a process may go by what it heard of a node before
+	maxSilent = 100              // looks in which a node may not say what it can send
+)
+
+// check refuses settings that the pool cannot work with, and those under which payments would wait in vain.
 func (s Sending) check(refuse func(when bool, format string, args ...any)) {
 	refuse(s.Slots > maxSlots, "A channel carries at most %[2]d payments at once, not %[1]d: set HOLDFAST_NODE_SLOTS to %[2]d payments or less.", s.Slots, maxSlots)
 	refuse(s.Slots < 1, "No node could send: set HOLDFAST_NODE_SLOTS to 1 or more, and send=no in HOLDFAST_NODES for nodes that should not.")
 	unfit := s.Pool().Check()
 	refuse(unfit != nil, "Payments cannot be sent with these settings: %w. Check those that begin with HOLDFAST_NODE_.", unfit)
+	refuse(max(s.Cooldown, s.FailureCooldown) > maxRest,
+		"Payments would expire before their node has rested: set HOLDFAST_NODE_COOLDOWN and HOLDFAST_NODE_FAILURE_COOLDOWN to %s or less.", maxRest)
+	refuse(max(s.RetryTimeout, s.Jitter, s.Probe, s.ProbeTimeout) > maxUnseen,
+		"It would not be noticed for long what becomes of a node: set HOLDFAST_NODE_RETRY_TIMEOUT, HOLDFAST_NODE_JITTER, HOLDFAST_NODE_PROBE and HOLDFAST_NODE_PROBE_TIMEOUT to %s or less.", maxUnseen)
+	refuse(s.Unknowns > maxSilent, "A node that does not say what it can send would be used for long: set HOLDFAST_NODE_UNKNOWNS to %d or less.", maxSilent)
 }

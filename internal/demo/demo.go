@@ -106,15 +106,25 @@ func Run(ctx context.Context, s *stack.Stack, only string, out io.Writer) (*Summ
 	return summary, nil
 }
 
+// Names are the names of the flows that Run drives if it is asked for only these.
+func Names(only string) (names []string) {
+	for _, f := range slices.Concat(flows, []flow{expired}) {
+		if f.asked(only) {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
 // drive drives the flows one after the other, except the one that waits for an expiry, which runs in parallel.
 func (d *Demo) drive(ctx context.Context, s *Summary, only string) {
 	expiry := make(chan Flow, 1)
-	if strings.Contains(expired.name, only) {
+	if expired.asked(only) {
 		go func() { expiry <- d.run(ctx, expired) }()
 		defer func() { d.tell(s, <-expiry) }()
 	}
 	for _, f := range flows {
-		if strings.Contains(f.name, only) {
+		if f.asked(only) {
 			d.tell(s, d.run(ctx, f))
 		}
 	}
@@ -126,6 +136,9 @@ type flow struct {
 	expected string
 	drive    func(ctx context.Context, d *Demo) (got string, err error)
 }
+
+// asked reports whether a flow is one of those that Run drives.
+func (f flow) asked(only string) bool { return strings.Contains(f.name, only) }
 
 func (d *Demo) run(ctx context.Context, f flow) Flow {
 	ctx, cancel := context.WithTimeout(ctx, flowTimeout)

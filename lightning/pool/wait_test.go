@@ -208,6 +208,36 @@ func TestLooksAreApartByTheJitterToo(t *testing.T) {
 	}
 }
 
+// Whoever waits for a node that rests is woken later by the jitter: with an endless one, they are not woken.
+func TestARestIsWaitedOutWithTheJitter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := quick()
+	s.Probe = time.Hour
+	wait := func(name string, rest, jitter time.Duration) <-chan result {
+		t.Helper()
+		s.Cooldown, s.Jitter = rest, jitter
+		busy := name + "-busy"
+		p := w.open(s, member{name, newNode(name, 1000*sat), 1}, member{busy, newNode(busy, 1000*sat), 1})
+		p.lease(pool.Need{Only: busy})
+		release(t, p.lease(pool.Need{Only: name}), pool.Done(0))
+		waits := p.leased(pool.Need{})
+		// Once it has waited for long enough to queue up for what this process has itself, only the end of the rest wakes it.
+		locktest.Eventually(t, "it queues up", func() bool { return p.QueuedFor(busy) == 1 })
+		return waits
+	}
+	never, soon := wait("alice", 50*time.Millisecond, 1000*time.Hour), wait("bob", 300*time.Millisecond, 0)
+	w.clock.advance(300 * time.Millisecond)
+	if lease := got(t, "a lease of bob", soon); lease.Name() != "bob" {
+		t.Errorf("%s is leased", lease.Name())
+	}
+	select {
+	case r := <-never:
+		t.Errorf("alice has rested, and is leased: %+v", r)
+	default:
+	}
+}
+
 // A caller that waits for one node has a place in its queue, whatever goes on at the others.
 func TestTrafficElsewhereDoesNotHoldUpAWait(t *testing.T) {
 	t.Parallel()
