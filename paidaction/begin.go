@@ -74,7 +74,7 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 			return err
 		}
 		if a.previous != 0 {
-			if err := e.handOver(ctx, q, previous, tx.Action, tx.Now); err != nil {
+			if err := e.handOver(ctx, tx, previous); err != nil {
 				return err
 			}
 		}
@@ -171,6 +171,9 @@ func (e *Engine) became(ctx context.Context, a *attempt, tx *Tx, result json.Raw
 	}
 	first := firstStep(tx.Method)
 	e.moved(first)
+	for _, other := range tx.others {
+		e.announce(ctx, other.action, other.step, finding{})
+	}
 	pa := &PaidAction{ID: tx.Action, Kind: a.def.Spec().Kind, Flow: first.Flow, Method: tx.Method, State: first.To, Payer: a.payer, Cost: tx.Cost,
 		Args: a.args, Result: result, Attempt: int(a.number), Genesis: tx.Action, CreatedAt: tx.Now, ChangedAt: tx.Now, proved: tx.proof.proved,
 		Invoice: tx.invoice}

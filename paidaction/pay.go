@@ -230,9 +230,6 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 		pa, err := e.try(ctx, a, m)
 		switch {
 		case err == nil:
-			if a.previous != 0 {
-				e.changed(a.previous)
-			}
 			if pa.State.Terminal() {
 				return e.withSecret(pa), nil // nobody can be waiting for an action that ended before it had an id
 			}
