@@ -254,9 +254,9 @@ func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attem
 		Job{Kind: JobAdvance, Action: tx.Action, At: inv.ExpiresAt})
 }
 
-// hangsAfter is how long a payment to a receiver's wallet is under way before it is taken for one that hangs. Others are
+// forwardHangsAfter is how long a payment to a receiver's wallet is under way before it is taken for one that hangs. Others are
 // through before the next payer has paid.
-const hangsAfter = 5 * time.Second
+const forwardHangsAfter = 5 * time.Second
 
 // boundPending refuses more open invoices than a payer may have, in all and around those of one receiver's wallet: a
 // third of its places, rounded up, is for one payer, so that others find one. The lock makes the payer's count true: a
@@ -286,7 +286,7 @@ func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f 
 	if err != nil {
 		return fmt.Errorf("bound the open invoices of a wallet: %w", err)
 	}
-	err = q.BoundReceiver(ctx, db.BoundReceiverParams{ReceiverID: f.Receiver, At: now, BegunBy: now.Add(-hangsAfter), Most: e.Settings.MaxForwards,
+	err = q.BoundReceiver(ctx, db.BoundReceiverParams{ReceiverID: f.Receiver, At: now, BegunBy: now.Add(-forwardHangsAfter), Most: e.Settings.MaxForwards,
 		MostMsat: int64(e.Settings.MaxForwarded-f.Amount-f.Budget) + 1})
 	if err != nil {
 		return fmt.Errorf("bound what hangs at a receiver: %w", err)
