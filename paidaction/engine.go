@@ -229,10 +229,13 @@ type Caller struct {
 	User   *int64
 	Secret string
 	Client string // the network address; bounds the open invoices of anonymous payers, stored only as a keyed hash
-	// May, if set, is asked at the end of the transaction that begins a withdrawal, or what may be paid from a balance in
-	// a next attempt that nobody asks for (Again): finding out whom to pay takes as long as their server chooses, and
-	// meanwhile the caller may have lost the right to it. So it is for what may be free (Spec.Free), however it is paid:
-	// it may have waited for its turn. Its error is returned, and nothing is done.
+	// May, if set, is asked last in the transaction that begins
+	//   - a withdrawal,
+	//   - a P2P attempt whose next one, which nobody asks for (Spec.Again), may be paid from a balance,
+	//   - what may be free (Spec.Free), however it is paid.
+	//
+	// Before each of these the request may have waited, for a stranger's server or for its turn, and meanwhile the caller
+	// may have lost the right to it. Its error is returned, and nothing is done.
 	May func(ctx context.Context, q *db.Queries) error
 }
 
