@@ -29,19 +29,9 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 			return err
 		}
 		tx = &Tx{DB: q, Payer: a.payer, Method: m, Now: e.now(), Payout: p.payout, source: m.source(a.payer), proof: a.proof}
-		var previous db.PaidAction
-		if a.previous != 0 {
-			if previous, err = e.lockRetryable(ctx, q, a.previous, tx.Now); err != nil {
-				return err
-			}
-			if a.unasked && previous.AgainRefusedAt != nil { // since Again looked (Cancel, RefuseAgainOf)
-				return Errorf(CodeNotRetryable, "No further attempt is prepared.")
-			}
-		}
-		if m == Outgoing {
-			if err := lockForPayout(ctx, q, *a.payer, p.payout); err != nil {
-				return err
-			}
+		previous, err := e.lockBefore(ctx, q, a, m, p, tx.Now)
+		if err != nil {
+			return err
 		}
 		var hides func(context.Context) (bool, error)
 		if m.hasInvoice() {
@@ -55,14 +45,8 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 			return err
 		}
 		tx.Forward = p.forward
-		if hides != nil {
-			hidden, err := hides(ctx)
-			if err != nil {
-				return fmt.Errorf("read whether the payer hides descriptions: %w", err)
-			}
-			if hidden {
-				p.memo = "" // a custodian of their wallet would read it
-			}
+		if err := p.hideMemo(ctx, hides); err != nil {
+			return err
 		}
 		first := firstStep(tx.Method)
 		ids, err := numbers(ctx)
@@ -84,6 +68,23 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 		return a.authorize(ctx, q) // last: what it locks then waits for nothing that is locked here
 	})
 	return e.became(ctx, a, tx, result, e.supposed(err))
+}
+
+// lockBefore locks what an attempt depends on before anything is counted or priced: the failed one that it follows, which
+// is returned, and what a withdrawal goes by.
+func (e *Engine) lockBefore(ctx context.Context, q *db.Queries, a *attempt, m Method, p plan, now time.Time) (previous db.PaidAction, err error) {
+	if a.previous != 0 {
+		if previous, err = e.lockRetryable(ctx, q, a.previous, now); err != nil {
+			return previous, err
+		}
+		if a.unasked && previous.AgainRefusedAt != nil { // since Again looked (Cancel, RefuseAgainOf)
+			return previous, Errorf(CodeNotRetryable, "No further attempt is prepared.")
+		}
+	}
+	if m == Outgoing {
+		return previous, lockForPayout(ctx, q, *a.payer, p.payout)
+	}
+	return previous, nil
 }
 
 // place waits until an attempt may have a database connection; leave gives its place back. Those of one payer wait for
@@ -254,8 +255,8 @@ func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attem
 		Job{Kind: JobAdvance, Action: tx.Action, At: inv.ExpiresAt})
 }
 
-// forwardHangsAfter is how long a payment to a receiver's wallet is under way before it is taken for one that hangs. Others are
-// through before the next payer has paid.
+// forwardHangsAfter is how long a payment to a receiver's wallet is under way before it is taken for one that hangs.
+// Others are through before the next payer has paid.
 const forwardHangsAfter = 5 * time.Second
 
 // boundPending refuses more open invoices than a payer may have, in all and around those of one receiver's wallet: a
