@@ -77,8 +77,8 @@ type Spec struct {
 	Anonable bool     // may be done without signing in
 	Free     bool     // may cost nothing
 	// Again: if the receiver could not be paid, the next attempt is prepared without being asked for, and the payer's
-	// client pays it. It says so of the kinds that spec 01 §1.7 names, and means something for those of them with P2P:
-	// the others have no such receiver.
+	// client pays it. Spec 01 §1.7 names five kinds. It has an effect on those with P2P alone, so far ZAP; the others
+	// have no such receiver, and follow if they get P2P.
 	Again bool
 	// Together: several of these may take a step in one transaction. The action is Grouped.
 	Together bool

@@ -105,7 +105,7 @@ func (e *Engine) advance(ctx context.Context, pa *PaidAction, driven bool) (Prog
 	if step, ok := FindStep(pa.Flow, pa.State, found.fact); err == nil && ok && step.restsOnAbsence() {
 		// Payments that go well spare themselves the question, so it comes only now, and the node is asked once more:
 		// but for what may be settled, which is not given back whatever it says.
-		if doubt, err = latestDoubt(ctx, db.New(e.Pool)); err == nil && pa.settlePermitted == nil {
+		if doubt, err = LatestDoubt(ctx, db.New(e.Pool)); err == nil && pa.settlePermitted == nil {
 			found, err = e.observe(ctx, pa, driven)
 		}
 	}
@@ -190,7 +190,7 @@ func (e *Engine) refuse(ctx context.Context, pa *PaidAction, cause error, found 
 	if !ok {
 		return Owing, fmt.Errorf("action %d in %s cannot be refused: %w", pa.ID, pa.State, cause)
 	}
-	doubt, err := latestDoubt(ctx, db.New(e.Pool))
+	doubt, err := LatestDoubt(ctx, db.New(e.Pool))
 	if err != nil {
 		return Owing, fmt.Errorf("action %d, which is to be refused (%w): %w", pa.ID, cause, err)
 	}
@@ -368,7 +368,7 @@ func (e *Engine) stillTrue(ctx context.Context, q *db.Queries, row db.PaidAction
 	}
 	if step.restsOnAbsence() {
 		// A process that was stopped since it asked the nodes (sentOn) may not even know that the database was restored.
-		doubt, err := latestDoubt(ctx, q)
+		doubt, err := LatestDoubt(ctx, q)
 		if err != nil {
 			return false, err
 		}
@@ -413,9 +413,9 @@ func (s Step) restsOnAbsence() bool {
 	return s.givesBack() || s.Flow == FlowWrapped && s.From == PendingHeld && s.When == InvoiceIsGone
 }
 
-// latestDoubt names the latest doubt about the database, for stillTrue. No clock says what came first: a process's may be
-// wrong.
-func latestDoubt(ctx context.Context, q *db.Queries) (string, error) {
+// LatestDoubt names the latest doubt about the database: if it is another than before nodes were asked, what they said does
+// not count (stillTrue). No clock says what came first: a process's may be wrong.
+func LatestDoubt(ctx context.Context, q *db.Queries) (string, error) {
 	doubt, err := q.LatestDoubt(ctx)
 	if err != nil {
 		return "", fmt.Errorf("ask whether the database was restored: %w", err)

@@ -29,19 +29,9 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 			return err
 		}
 		tx = &Tx{DB: q, Payer: a.payer, Method: m, Now: e.now(), Payout: p.payout, source: m.source(a.payer), proof: a.proof}
-		var previous db.PaidAction
-		if a.previous != 0 {
-			if previous, err = e.lockRetryable(ctx, q, a.previous, tx.Now); err != nil {
-				return err
-			}
-			if a.unasked && previous.AgainRefusedAt != nil { // since Again looked (Cancel, RefuseAgainOf)
-				return Errorf(CodeNotRetryable, "No further attempt is prepared.")
-			}
-		}
-		if m == Outgoing {
-			if err := lockForPayout(ctx, q, *a.payer, p.payout); err != nil {
-				return err
-			}
+		previous, err := e.lockBefore(ctx, q, a, m, p, tx.Now)
+		if err != nil {
+			return err
 		}
 		var hides func(context.Context) (bool, error)
 		if m.hasInvoice() {
@@ -55,14 +45,8 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 			return err
 		}
 		tx.Forward = p.forward
-		if hides != nil {
-			hidden, err := hides(ctx)
-			if err != nil {
-				return fmt.Errorf("read whether the payer hides descriptions: %w", err)
-			}
-			if hidden {
-				p.memo = "" // a custodian of their wallet would read it
-			}
+		if err := p.hideMemo(ctx, hides); err != nil {
+			return err
 		}
 		first := firstStep(tx.Method)
 		ids, err := numbers(ctx)
@@ -74,7 +58,7 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 			return err
 		}
 		if a.previous != 0 {
-			if err := e.handOver(ctx, q, previous, tx.Action, tx.Now); err != nil {
+			if err := e.handOver(ctx, tx, previous); err != nil {
 				return err
 			}
 		}
@@ -84,6 +68,23 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 		return a.authorize(ctx, q) // last: what it locks then waits for nothing that is locked here
 	})
 	return e.became(ctx, a, tx, result, e.supposed(err))
+}
+
+// lockBefore locks what an attempt depends on before anything is counted or priced: the failed one that it follows, which
+// is returned, and what a withdrawal goes by.
+func (e *Engine) lockBefore(ctx context.Context, q *db.Queries, a *attempt, m Method, p plan, now time.Time) (previous db.PaidAction, err error) {
+	if a.previous != 0 {
+		if previous, err = e.lockRetryable(ctx, q, a.previous, now); err != nil {
+			return previous, err
+		}
+		if a.unasked && previous.AgainRefusedAt != nil { // since Again looked (Cancel, RefuseAgainOf)
+			return previous, Errorf(CodeNotRetryable, "No further attempt is prepared.")
+		}
+	}
+	if m == Outgoing {
+		return previous, lockForPayout(ctx, q, *a.payer, p.payout)
+	}
+	return previous, nil
 }
 
 // place waits until an attempt may have a database connection; leave gives its place back. Those of one payer wait for
@@ -171,6 +172,9 @@ func (e *Engine) became(ctx context.Context, a *attempt, tx *Tx, result json.Raw
 	}
 	first := firstStep(tx.Method)
 	e.moved(first)
+	for _, other := range tx.others {
+		e.announce(ctx, other.action, other.step, finding{})
+	}
 	pa := &PaidAction{ID: tx.Action, Kind: a.def.Spec().Kind, Flow: first.Flow, Method: tx.Method, State: first.To, Payer: a.payer, Cost: tx.Cost,
 		Args: a.args, Result: result, Attempt: int(a.number), Genesis: tx.Action, CreatedAt: tx.Now, ChangedAt: tx.Now, proved: tx.proof.proved,
 		Invoice: tx.invoice}
@@ -251,9 +255,9 @@ func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attem
 		Job{Kind: JobAdvance, Action: tx.Action, At: inv.ExpiresAt})
 }
 
-// hangsAfter is how long a payment to a receiver's wallet is under way before it is taken for one that hangs. Others are
-// through before the next payer has paid.
-const hangsAfter = 5 * time.Second
+// forwardHangsAfter is how long a payment to a receiver's wallet is under way before it is taken for one that hangs.
+// Others are through before the next payer has paid.
+const forwardHangsAfter = 5 * time.Second
 
 // boundPending refuses more open invoices than a payer may have, in all and around those of one receiver's wallet: a
 // third of its places, rounded up, is for one payer, so that others find one. The lock makes the payer's count true: a
@@ -283,7 +287,7 @@ func (e *Engine) boundPending(ctx context.Context, q *db.Queries, a *attempt, f 
 	if err != nil {
 		return fmt.Errorf("bound the open invoices of a wallet: %w", err)
 	}
-	err = q.BoundReceiver(ctx, db.BoundReceiverParams{ReceiverID: f.Receiver, At: now, BegunBy: now.Add(-hangsAfter), Most: e.Settings.MaxForwards,
+	err = q.BoundReceiver(ctx, db.BoundReceiverParams{ReceiverID: f.Receiver, At: now, BegunBy: now.Add(-forwardHangsAfter), Most: e.Settings.MaxForwards,
 		MostMsat: int64(e.Settings.MaxForwarded-f.Amount-f.Budget) + 1})
 	if err != nil {
 		return fmt.Errorf("bound what hangs at a receiver: %w", err)

@@ -17,7 +17,7 @@ import (
 // harmless.
 func (e *Engine) Cancel(ctx context.Context, c Caller, id int64) (*PaidAction, error) {
 	ctx = About(ctx, id)
-	doubt, err := latestDoubt(ctx, db.New(e.Pool)) // before anything that this database may have forgotten
+	doubt, err := LatestDoubt(ctx, db.New(e.Pool)) // before anything that this database may have forgotten
 	if err != nil {
 		return nil, forCaller(err)
 	}

@@ -74,6 +74,10 @@ const (
 // over when it is asked.
 const MinInvoiceExpiry = 2 * time.Second
 
+// SettleBlocks is by how many blocks the final CLTV must exceed HoldExpiryDelta and SafetyBlocks together, so that hours
+// are left in which to settle a held payment (spec 01 §1.5).
+const SettleBlocks = 24
+
 // Settings bound what the engine does. The zero value of each field stands for its default.
 type Settings struct {
 	InvoiceExpiry   time.Duration // how long a payer has; default 10 minutes
@@ -110,10 +114,9 @@ func (s *Settings) defaults() error {
 		s.MaxWalletPending < 1 || s.MaxForwards < 1 || s.MaxForwarded < 1 || s.MaxWithdrawals < 1 {
 		return errors.New("settings: durations and limits must be above zero, and an invoice must live for two seconds at least")
 	}
-	// A held payment must leave hours in which to settle it (spec 01 §1.5).
-	if s.CLTVDelta < s.HoldExpiryDelta+s.SafetyBlocks+24 {
-		return fmt.Errorf("settings: a final CLTV of %d blocks leaves less than 24 blocks above the safety height (%d + %d)",
-			s.CLTVDelta, s.HoldExpiryDelta, s.SafetyBlocks)
+	if s.CLTVDelta < s.HoldExpiryDelta+s.SafetyBlocks+SettleBlocks {
+		return fmt.Errorf("settings: a final CLTV of %d blocks leaves less than %d blocks above the safety height (%d + %d)",
+			s.CLTVDelta, SettleBlocks, s.HoldExpiryDelta, s.SafetyBlocks)
 	}
 	return nil
 }
@@ -226,10 +229,13 @@ type Caller struct {
 	User   *int64
 	Secret string
 	Client string // the network address; bounds the open invoices of anonymous payers, stored only as a keyed hash
-	// May, if set, is asked at the end of the transaction that begins a withdrawal, or what may be paid from a balance in
-	// a next attempt that nobody asks for (Again): finding out whom to pay takes as long as their server chooses, and
-	// meanwhile the caller may have lost the right to it. So it is for what may be free (Spec.Free), however it is paid:
-	// it may have waited for its turn. Its error is returned, and nothing is done.
+	// May, if set, is asked last in the transaction that begins
+	//   - a withdrawal,
+	//   - a P2P attempt whose next one, which nobody asks for (Spec.Again), may be paid from a balance,
+	//   - what may be free (Spec.Free), however it is paid.
+	//
+	// Before each of these the request may have waited, for a stranger's server or for its turn, and meanwhile the caller
+	// may have lost the right to it. Its error is returned, and nothing is done.
 	May func(ctx context.Context, q *db.Queries) error
 }
 

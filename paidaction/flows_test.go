@@ -132,6 +132,33 @@ func TestOptimisticExpiredFailsAndIsRetried(t *testing.T) {
 	w.WantConserved()
 }
 
+// A retry takes a step of the earlier attempt, too: it is counted, and whoever watches that attempt hears of it.
+func TestARetryTellsOfTheEarlierAttempt(t *testing.T) {
+	t.Parallel()
+	w := enginetest.New(t, paidaction.Settings{})
+	user := w.User("payer", 0, 0)
+	pa := zap(w, user, paidaction.Optimistic)
+	if _, err := w.Engine.Cancel(w.Ctx, enginetest.Caller(user), pa.ID); err != nil {
+		t.Fatal(err)
+	}
+	taken, told := map[paidaction.State]int{}, map[int64]bool{}
+	w.Engine.Hooks.Moved = func(s paidaction.Step) { taken[s.To]++ }
+	w.Engine.Hooks.Changed = func(id int64) { told[id] = true }
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken[paidaction.Pending] != 1 || taken[paidaction.Retrying] != 1 {
+		t.Errorf("counted %v", taken)
+	}
+	if !told[pa.ID] || !told[again.ID] {
+		t.Errorf("told of %v", told)
+	}
+	if _, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{}); err == nil || taken[paidaction.Retrying] != 1 {
+		t.Errorf("a second retry: %v, counted %v", err, taken)
+	}
+}
+
 func TestRetryIsPaidFromTheBalanceThatCameMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})

@@ -36,10 +36,6 @@ func (e *Engine) quote(ctx context.Context, a *attempt) (cost Msat, peers []Peer
 
 // wrap gets an invoice from the first peer who has a wallet that gives one. errNotOpen where none has.
 func (e *Engine) wrap(ctx context.Context, a *attempt, p plan, peers []Peer) (*Forward, error) {
-	memo, err := a.def.describe(a.args)
-	if err != nil {
-		return nil, err
-	}
 	var shares Msat
 	for _, peer := range peers {
 		shares += peer.Share
@@ -58,7 +54,7 @@ func (e *Engine) wrap(ctx context.Context, a *attempt, p plan, peers []Peer) (*F
 			continue
 		}
 		forward, err := e.Relay.Wrap(ctx, WrapRequest{Receiver: peer.Receiver, Genesis: genesis, Node: p.node, Outer: p.quoted, Share: peer.Share,
-			Promised: shares - peer.Share + peer.Fee, Memo: memo, Calling: a.turn.Leave})
+			Promised: shares - peer.Share + peer.Fee, Memo: p.memo, Calling: a.turn.Leave})
 		switch {
 		case err == nil:
 			return &forward, nil

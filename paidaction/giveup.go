@@ -26,7 +26,7 @@ var ErrNotGivenUp = errors.New("only what a node that has lost its data will nev
 // ErrNotGivenUp where it cannot be given up; ErrNoAction is wrapped where there is no such action; TRY_AGAIN while the
 // database is in doubt.
 func (e *Engine) GiveUp(ctx context.Context, id int64, reason string) error {
-	doubt, err := latestDoubt(ctx, db.New(e.Pool))
+	doubt, err := LatestDoubt(ctx, db.New(e.Pool))
 	if err != nil {
 		return err
 	}

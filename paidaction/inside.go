@@ -46,6 +46,7 @@ func (e *Engine) debitAndPayInside(ctx context.Context, q *db.Queries, pg pgx.Tx
 	if !moved {
 		return fmt.Errorf("action %d, which is to be paid for, has moved on though it is locked", other.ID)
 	}
+	tx.others = append(tx.others, otherStep{other.ID, step})
 	if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: other.ID}); err != nil {
 		return fmt.Errorf("store its job: %w", err)
 	}

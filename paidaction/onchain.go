@@ -74,7 +74,7 @@ func (e *Engine) NeverArrived(ctx context.Context, id int64, reason string) erro
 
 // afterChain takes the step of an operator who has looked at the chain.
 func (e *Engine) afterChain(ctx context.Context, id int64, fact Fact, failure *Error) error {
-	doubt, err := latestDoubt(ctx, db.New(e.Pool))
+	doubt, err := LatestDoubt(ctx, db.New(e.Pool))
 	if err != nil {
 		return err
 	}

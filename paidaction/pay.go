@@ -200,9 +200,8 @@ type attempt struct {
 	onBehalf  bool // somebody else asks than its payer (Request.OnBehalf)
 }
 
-// mayBeLate reports whether what a method begins takes from a balance, then or in a next attempt that nobody asks for,
-// after somebody else's server was waited for; or sets something that stays, as what may be free does: whoever has taken
-// the right to it away looks through that.
+// mayBeLate reports whether what a method begins is among that for which Caller.May is asked. What may be free sets
+// something that stays: whoever has taken the right to it away looks through that.
 func (a *attempt) mayBeLate(m Method) bool {
 	return m == Outgoing || m == P2P && !a.chosen && a.def.Spec().Again || a.def.Spec().Free
 }
@@ -240,9 +239,6 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 		pa, err := e.try(ctx, a, m)
 		switch {
 		case err == nil:
-			if a.previous != 0 {
-				e.changed(a.previous)
-			}
 			if pa.State.Terminal() {
 				return e.withSecret(pa), nil // nobody can be waiting for an action that ended before it had an id
 			}

@@ -19,6 +19,22 @@ type plan struct {
 // have taken most of it.
 const afterSearch = 2 * time.Second
 
+// hideMemo has the invoice say nothing of the action if its payer wants that: a custodian of their wallet would read it.
+// hides is nil where there is no invoice.
+func (p *plan) hideMemo(ctx context.Context, hides func(context.Context) (bool, error)) error {
+	if hides == nil {
+		return nil
+	}
+	hidden, err := hides(ctx)
+	if err != nil {
+		return fmt.Errorf("read whether the payer hides descriptions: %w", err)
+	}
+	if hidden {
+		p.memo = ""
+	}
+	return nil
+}
+
 // plan finds out what a method needs. errNotOpen where another method may work.
 func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err error) {
 	if m.Flow() == FlowBalance {

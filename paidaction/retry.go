@@ -84,15 +84,16 @@ func (e *Engine) RetryUntil(pa *PaidAction) *time.Time {
 
 // handOver links the failed attempt to its successor. The row lock, the unique successor and the compare-and-set each
 // suffice to let only one retry win.
-func (e *Engine) handOver(ctx context.Context, q *db.Queries, previous db.PaidAction, successor int64, now time.Time) error {
+func (e *Engine) handOver(ctx context.Context, tx *Tx, previous db.PaidAction) error {
 	step, _ := FindStep(Flow(previous.Flow), Failed, RetryRequested)
-	moved, err := writeStep(ctx, q, db.MoveActionParams{ID: previous.ID, FromState: string(step.From), ToState: string(step.To), At: now,
-		SuccessorID: &successor}, step.When)
+	moved, err := writeStep(ctx, tx.DB, db.MoveActionParams{ID: previous.ID, FromState: string(step.From), ToState: string(step.To), At: tx.Now,
+		SuccessorID: &tx.Action}, step.When)
 	if err != nil {
 		return fmt.Errorf("hand over to the successor: %w", err)
 	}
 	if !moved {
 		return Errorf(CodeAlreadyRetried, "This was already tried again. Look at the newer attempt.")
 	}
+	tx.others = append(tx.others, otherStep{previous.ID, step})
 	return nil
 }

@@ -26,6 +26,13 @@ type Tx struct {
 	transfers []ledger.Transfer
 	spent     []ledger.Transfer // what left with a forward, out of the amount set aside for it
 	given     Msat
+	others    []otherStep
+}
+
+// otherStep is a step that another action takes in the same transaction. It is announced once that is committed.
+type otherStep struct {
+	action int64
+	step   Step
 }
 
 // txOf is the transaction of an action that has its row.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -27,7 +28,7 @@ func (e *Engine) WriteOff(ctx context.Context, id int64, reason string) error {
 		return err
 	case e.Relay == nil && pa.Flow != FlowPessimistic:
 		return fmt.Errorf("no node is configured that could be asked: %w", ErrNotLost)
-	case reason == "":
+	case strings.TrimSpace(reason) == "":
 		return fmt.Errorf("%w, and with a reason", ErrNotLost)
 	case pa.Flow == FlowWrapped && pa.State == Paid:
 		return e.writeOffFee(ctx, pa, reason)

@@ -58,6 +58,7 @@ func TestWhatIsHeldAtAWipedNodeIsWrittenOff(t *testing.T) {
 				t.Errorf("of itself something follows from that: progress %d, error %v", p, err)
 			}
 			wantNotWrittenOff(w, pa.ID, "", "without a reason")
+			wantNotWrittenOff(w, pa.ID, " \n", "with a blank reason")
 			if err := w.Engine.WriteOff(w.Ctx, pa.ID, theDiskIsGone); err != nil {
 				t.Fatal(err)
 			}

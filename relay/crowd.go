@@ -26,9 +26,9 @@ const (
 	crowdRestMax = 20 * time.Second // but no longer than this
 	crowdGood    = time.Minute      // an answer counts for so long
 	crowdTimeout = 30 * time.Second // for an answer
-	// hangsAfter is for how long a node has to say that it is crowded. What does not hang is over by then, such as a
+	// crowdedAfter is for how long a node has to say that it is crowded. What does not hang is over by then, such as a
 	// large withdrawal in many parts.
-	hangsAfter = 10 * time.Second
+	crowdedAfter = 10 * time.Second
 )
 
 // errCrowded says that too little is left of what a node can send.
@@ -94,7 +94,7 @@ func (r *Relay) askCrowd(ctx context.Context, name string, c *crowd) {
 	case c.since.IsZero() || began.Sub(c.said) >= crowdGood: // nobody asked in between
 		c.since = began
 	}
-	c.said, c.away, c.left, c.crowded = began, false, left, !c.since.IsZero() && began.Sub(c.since) >= hangsAfter
+	c.said, c.away, c.left, c.crowded = began, false, left, !c.since.IsZero() && began.Sub(c.since) >= crowdedAfter
 	switch {
 	case c.crowded && !was:
 		r.Log.ErrorContext(ctx, "too many payments hang in the channels of a node: it is given no more payments to receivers", "node", name)

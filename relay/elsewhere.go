@@ -91,22 +91,13 @@ func (r *Relay) whoHas(ctx context.Context, row db.RelayPayment, but string) (ha
 
 // forGood is whoHas for whoever gives a payment up where none has it, which counts then.
 func (r *Relay) forGood(ctx context.Context, row db.RelayPayment, but string) (has possession, err error) {
-	doubt, err := latestDoubt(ctx, db.New(r.Pool))
+	doubt, err := paidaction.LatestDoubt(ctx, db.New(r.Pool))
 	if err != nil {
 		return has, err
 	}
 	has, err = r.whoHas(ctx, row, but)
 	has.doubt = doubt
 	return has, err
-}
-
-// latestDoubt names the latest doubt about the database, for counts.
-func latestDoubt(ctx context.Context, q *db.Queries) (string, error) {
-	doubt, err := q.LatestDoubt(ctx)
-	if err != nil {
-		return "", fmt.Errorf("ask whether the database was restored: %w", err)
-	}
-	return doubt, nil
 }
 
 // begunBeforeAccepted reports whether the database may lack claims on a payment for good.
@@ -150,7 +141,7 @@ func (r *Relay) counts(ctx context.Context, q *db.Queries, has possession) error
 	if r.mayLack(has.asked) {
 		return errSilent
 	}
-	doubt, err := latestDoubt(ctx, q)
+	doubt, err := paidaction.LatestDoubt(ctx, q)
 	if err == nil && doubt != has.doubt {
 		err = errSilent
 	}

@@ -59,6 +59,21 @@ func TestAPlainInvoiceOfOursIsPaidInside(t *testing.T) {
 	i.wantPaidInside(pa)
 }
 
+// That its invoice is being cancelled is counted, and whoever watches the action hears of it.
+func TestWhoWatchesAnInvoiceHearsThatItIsPaidInside(t *testing.T) {
+	i := inside(t)
+	taken, told := map[paidaction.State]int{}, map[int64]bool{}
+	i.Engine.Hooks.Moved = func(s paidaction.Step) { taken[s.To]++ }
+	i.Engine.Hooks.Changed = func(id int64) { told[id] = true }
+	i.withdraw(i.post.Invoice.Bolt11)
+	if taken[paidaction.Canceling] != 1 {
+		t.Errorf("counted %v", taken)
+	}
+	if !told[i.post.ID] {
+		t.Errorf("told of %v, and not of the post %d", told, i.post.ID)
+	}
+}
+
 // What its node says is settled can no longer be paid inside, though nobody here has heard of that yet, or knows whether
 // the payment arrives: the balance would wait as long.
 func TestAnInvoiceOfOursThatWasPaidIsNotPaidInside(t *testing.T) {

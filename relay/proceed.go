@@ -262,7 +262,7 @@ func (r *Relay) lookInside(ctx context.Context, row db.RelayPayment) (paidaction
 	if paidaction.State(other.PaidAction.State) != paidaction.Paid { // an operator has given it up
 		why = reasonOf(invoiceEnded)
 	}
-	doubt, err := latestDoubt(ctx, db.New(r.Pool))
+	doubt, err := paidaction.LatestDoubt(ctx, db.New(r.Pool))
 	if err != nil {
 		return paidaction.Outcome{}, err
 	}

@@ -29,7 +29,7 @@ func (l *Listener) beginDirect(ctx context.Context) (end func()) {
 	}
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	d := &direct{ctx: late, places: make(chan struct{}, l.Settings.Direct)}
-	l.Beside = d.run
+	l.Direct = d.run
 	return func() {
 		limit := time.AfterFunc(stopTimeout, cancel)
 		d.group.Wait()
@@ -57,7 +57,7 @@ func (d *direct) run(_ int64, do func(context.Context)) bool {
 // drive drives an action that was just read, without blocking the caller; events are those about it. It returns false
 // if there is no room for it.
 func (l *Listener) drive(pa *paidaction.PaidAction, events []paidaction.InvoiceEvent) bool {
-	return l.Beside != nil && l.Beside(pa.ID, func(ctx context.Context) {
+	return l.Direct != nil && l.Direct(pa.ID, func(ctx context.Context) {
 		if err := l.driveOrStore(ctx, pa); err != nil {
 			l.failed(ctx, "events", err)
 			signal(l.behind) // the sweep of a catch-up will find it

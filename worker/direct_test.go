@@ -113,7 +113,7 @@ func TestTheCursorWaitsForWhatIsDriven(t *testing.T) {
 		w.pay(pa)
 		paid = append(paid, pa)
 		inv, _ := w.node.Inspect(pa.Invoice.Hash)
-		l.Beside = beside.beside
+		l.Direct = beside.beside
 		err := l.OnInvoices(w.ctx, []paidaction.InvoiceEvent{{Hash: pa.Invoice.Hash, State: inv.State, AddIndex: inv.AddIndex, SettleIndex: inv.SettleIndex}})
 		if err != nil {
 			t.Fatal(err)
@@ -187,7 +187,7 @@ func TestOnlySoManyAreDrivenAtOnce(t *testing.T) {
 		}
 	}
 	for i, want := range []bool{true, true, false} {
-		if got := l.Beside(int64(i), block); got != want {
+		if got := l.Direct(int64(i), block); got != want {
 			t.Errorf("number %d: %v", i, got)
 		}
 	}
@@ -210,7 +210,7 @@ func TestWhatHangsIsGivenUp(t *testing.T) {
 		over := make(chan bool, 2)
 		hangs := func(want time.Duration) {
 			begun := time.Now()
-			if !l.Beside(0, func(ctx context.Context) {
+			if !l.Direct(0, func(ctx context.Context) {
 				defer func() { over <- true }()
 				<-ctx.Done()
 				if lasted := time.Since(begun); lasted != want {

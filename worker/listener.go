@@ -19,9 +19,9 @@ import (
 // Several listeners may follow the same node: what is reported twice is done once.
 type Listener struct {
 	Config
-	// Beside runs do for an action, without blocking the caller; false if too much is running already. Run sets it.
+	// Direct runs do for an action, without blocking the caller; false if too much is running already. Run sets it.
 	// nil: every event becomes a job.
-	Beside func(action int64, do func(ctx context.Context)) bool
+	Direct func(action int64, do func(ctx context.Context)) bool
 
 	node   string
 	events paidaction.NodeEvents

@@ -90,7 +90,7 @@ func (s *service) openRelay(conflict func(code string)) (err error) {
 	settings.MinOutbound = s.config.Sending.Pool().MinOutbound
 	c := relay.Config{Pool: s.pool, Nodes: s.senders(), Issuers: s.nodes, Wallets: s.wallets, Log: s.log, Metrics: relay.NewMetrics(s.registry),
 		Settings: settings, ConfirmClock: s.clockConfirmed, Doubted: s.timeline.Doubted, Conflict: conflict, Trace: worker.TraceRelay(s.traces, s.pool),
-		Rules: wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + 24}}
+		Rules: wrap.Settings{MinOuterCLTV: s.config.HoldExpiryDelta + s.config.SafetyBlocks + paidaction.SettleBlocks}}
 	if s.config.Sends() {
 		members := s.members()
 		c.Places = make(map[string]int, len(members))

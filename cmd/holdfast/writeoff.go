@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning"
 	"github.com/a-seed-a7aed72f/holdfast/operator"
 )
@@ -40,7 +41,7 @@ func (c actionsWriteOff) Run(ctx context.Context, e *environment) error {
 		}
 		var lost int64
 		for _, p := range whole.Postings {
-			if p.From == "loss sats" {
+			if p.From == ledger.LossSats.String() {
 				lost += p.Msat
 			}
 		}

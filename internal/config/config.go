@@ -82,12 +82,11 @@ func (c *Config) Key() []byte {
 const (
 	maxInvoiceExpiry = 24 * time.Hour
 	maxCLTVDelta     = 2012 // blocks: LND pays only invoices whose final CLTV plus 3 blocks is below its max-cltv-expiry, by default 2016
-	settleBlocks     = 24   // blocks that a held payment must have left to be settled
 
 	// A receiver's own LND asks for 80 blocks. The sending LND adds 3, and refuses a payment that may take no more than
 	// these. So this much of the time for which the payer's money may be locked must be left for the receiver's
 	// invoice.
-	maxDistance = wrap.MaxOuterCLTV - (80 + 3 + 1) - settleBlocks
+	maxDistance = wrap.MaxOuterCLTV - (80 + 3 + 1) - paidaction.SettleBlocks
 )
 
 // Check refuses settings with which the service cannot run. The error has one sentence per problem, which says what to
@@ -123,9 +122,9 @@ func (c *Config) Check() error {
 	refuse(distance > maxDistance,
 		"Nothing could be passed on to a receiver's wallet before a node gives the payment back: set HOLDFAST_HOLD_EXPIRY_DELTA (%d blocks) and HOLDFAST_SAFETY_BLOCKS (%d blocks) to %d blocks or less together.",
 		c.HoldExpiryDelta, c.SafetyBlocks, maxDistance)
-	refuse(distance <= maxDistance && uint64(c.CLTVDelta) < distance+settleBlocks,
+	refuse(distance <= maxDistance && uint64(c.CLTVDelta) < distance+paidaction.SettleBlocks,
 		"A final CLTV of %d blocks leaves less than %d to settle in: set HOLDFAST_CLTV_DELTA to %d blocks or more (hold expiry delta %d + safety blocks %d + %[2]d).",
-		c.CLTVDelta, settleBlocks, distance+settleBlocks, c.HoldExpiryDelta, c.SafetyBlocks)
+		c.CLTVDelta, paidaction.SettleBlocks, distance+paidaction.SettleBlocks, c.HoldExpiryDelta, c.SafetyBlocks)
 	refuse(c.CLTVDelta > maxCLTVDelta, "No LND would lock money for a final CLTV of %d blocks: set HOLDFAST_CLTV_DELTA to %d blocks or less.", c.CLTVDelta, maxCLTVDelta)
 	unfit := c.Prices.Community().Check()
 	refuse(unfit != nil, "The prices cannot be used: %w.", unfit)

@@ -46,7 +46,7 @@ func (w *world) listen(p *process) error {
 			return err
 		}
 		l := &listener{Listener: real, process: p, node: node, watched: map[paidaction.Hash]bool{}}
-		l.Beside = func(action int64, do func(context.Context)) bool { return w.beside(l, action, do) }
+		l.Direct = func(action int64, do func(context.Context)) bool { return w.beside(l, action, do) }
 		p.listeners = append(p.listeners, l)
 		w.queue.add(w.tick+time.Millisecond, func() { w.connect(l, true) })
 	}

@@ -37,7 +37,7 @@ func Fits(share paidaction.Msat) bool { return share >= minAmount && share-sat <
 
 // Settings are what the rules have to know of the engine.
 type Settings struct {
-	// MinOuterCLTV is what the engine needs: its HoldExpiryDelta + SafetyBlocks + 24.
+	// MinOuterCLTV is what the engine needs: its HoldExpiryDelta + SafetyBlocks + SettleBlocks.
 	MinOuterCLTV uint32
 }
 
