@@ -132,7 +132,15 @@ type flushes struct {
 }
 
 func (b *books) flushes(ctx context.Context) (f flushes, err error) {
-	err = b.connection.QueryRow(ctx, script("flows/flushes.sql")).Scan(&f.count, &f.ms)
+	var before18 bool
+	if err := b.connection.QueryRow(ctx, "SELECT current_setting('server_version_num')::int < 180000").Scan(&before18); err != nil {
+		return f, err
+	}
+	name := "flows/flushes.sql"
+	if before18 {
+		name = "flows/flushes_before_18.sql"
+	}
+	err = b.connection.QueryRow(ctx, script(name)).Scan(&f.count, &f.ms)
 	return f, err
 }
 

@@ -1,2 +1,2 @@
 -- How often the log was flushed to the disk, and how long that took in milliseconds.
-SELECT wal_sync, wal_sync_time FROM pg_stat_wal;
+SELECT sum(fsyncs)::bigint, sum(fsync_time)::float8 FROM pg_stat_io WHERE object = 'wal' AND context = 'normal';
