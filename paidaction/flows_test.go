@@ -144,7 +144,7 @@ func TestARetryTellsOfTheEarlierAttempt(t *testing.T) {
 	taken, told := map[paidaction.State]int{}, map[int64]bool{}
 	w.Engine.Hooks.Moved = func(s paidaction.Step) { taken[s.To]++ }
 	w.Engine.Hooks.Changed = func(id int64) { told[id] = true }
-	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{})
+	again, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestARetryTellsOfTheEarlierAttempt(t *testing.T) {
 	if !told[pa.ID] || !told[again.ID] {
 		t.Errorf("told of %v", told)
 	}
-	if _, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{}); err == nil || taken[paidaction.Retrying] != 1 {
+	if _, err := w.Engine.Retry(w.Ctx, enginetest.Caller(user), pa.ID, "", paidaction.Terms{}, nil); err == nil || taken[paidaction.Retrying] != 1 {
 		t.Errorf("a second retry: %v, counted %v", err, taken)
 	}
 }
