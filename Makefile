@@ -41,6 +41,9 @@ build:
 
 ## clean: remove everything that run and build made
 clean:
+	@# What is there is claimed while it is in use, see internal/child.
+	@for claim in .holdfast/*/claim.lock; do test ! -e "$$claim" || flock -n "$$claim" true || \
+		{ echo "directory $${claim%/*}: in use by another process: stop it first; nothing was removed" >&2; exit 1; }; done
 	@# Where PostgreSQL's user cannot reach this directory, .holdfast/postgres is a link to where its data are.
 	@data=$$(readlink .holdfast/postgres); case "$$data" in /var/tmp/holdfast-postgres-*) rm -rf "$$data";; esac
 	rm -rf .holdfast

@@ -4,10 +4,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/a-seed-a7aed72f/holdfast/internal/child"
 )
 
-// "make clean" removes the data also where they lie behind a link, and nothing else that a link may lead to.
+// "make clean" removes the data also where they lie behind a link, and nothing else that a link may lead to. While they
+// are in use it removes nothing.
 func TestMakeCleanRemovesDataThatLieElsewhere(t *testing.T) {
 	makefile, err := filepath.Abs("../../Makefile")
 	if err != nil {
@@ -26,9 +30,24 @@ func TestMakeCleanRemovesDataThatLieElsewhere(t *testing.T) {
 		if err := os.Symlink(target, filepath.Join(clone, ".holdfast", "postgres")); err != nil {
 			t.Fatal(err)
 		}
-		clean := exec.CommandContext(t.Context(), "make", "-f", makefile, "clean")
-		clean.Dir = clone
-		if said, err := clean.CombinedOutput(); err != nil {
+		claim, err := child.ClaimDir(t.Context(), target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clean := func() (string, error) {
+			clean := exec.CommandContext(t.Context(), "make", "-f", makefile, "clean")
+			clean.Dir = clone
+			said, err := clean.CombinedOutput()
+			return string(said), err
+		}
+		if said, err := clean(); err == nil || !strings.Contains(said, "postgres: in use by another process: stop it first") {
+			t.Errorf("make clean while they are in use: %v\n%s", err, said)
+		}
+		if _, err := os.Stat(filepath.Join(clone, ".holdfast", "postgres", "claim.lock")); err != nil {
+			t.Errorf("what is in use was removed: %v", err)
+		}
+		claim.Release()
+		if said, err := clean(); err != nil {
 			t.Fatalf("make clean: %v\n%s", err, said)
 		}
 		if _, err := os.Stat(target); (err == nil) != kept {
