@@ -9,7 +9,7 @@ PROGRAMS := ./cmd/... github.com/lightningnetwork/lnd/cmd/lnd github.com/btcsuit
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
-.PHONY: run demo chaos simulate build clean test test-fast bench fuzz lint vuln generate check-generated
+.PHONY: run demo chaos simulate build clean test test-fast bench fuzz lint vuln generate check-generated help
 
 ## run: PostgreSQL, a Lightning network of four LND and the service, until Ctrl-C
 run: build
@@ -130,3 +130,7 @@ check-generated:
 	cp -r "$$dir/ours" "$$dir/fresh" && find "$$dir/fresh" -name '*.gen.go' -delete && rm -f "$$dir"/fresh/web/dist/* && \
 	$(MAKE) --no-print-directory -C "$$dir/fresh" generate && cd "$$dir" && \
 	{ diff -ru ours fresh || { echo "Generated code is not current: make generate"; exit 1; }; }
+
+## help: this list
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)
