@@ -42,7 +42,8 @@ query Items {
   rewardsMsat { credits sats }
 }
 `,
-`# 5. Zap somebody else's item. Not signed in, you get a secret too: it is yours alone.
+`# 5. Zap somebody else's item: write its id, which step 4 shows, for the 1. Not signed in, you can zap any, and get a secret
+# too: it is yours alone.
 mutation Zap {
   zap(item: "1", sats: 21) {
     id state secret paymentMethod invoice { bolt11 } failure { code message }
