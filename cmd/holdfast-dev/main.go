@@ -60,12 +60,11 @@ const exitUsage = 64
 
 // parse reads the arguments; if they are wrong it ends the program.
 func parse(cli *commands, args []string, more ...kong.Option) *kong.Context {
-	parser := kong.Must(cli, append(more, kong.Name("holdfast-dev"), kong.Description("The development companion of Holdfast."), kong.UsageOnError())...)
+	parser := kong.Must(cli, append(more, kong.Name("holdfast-dev"), kong.Description("The development companion of Holdfast."))...)
 	command, err := parser.Parse(args)
 	if err != nil {
-		exit := parser.Exit
-		parser.Exit = func(int) { exit(exitUsage) } // kong has a code of its own
-		parser.FatalIfErrorf(err)
+		fmt.Fprintf(parser.Stderr, "holdfast-dev: %v\nTry holdfast-dev --help.\n", err)
+		parser.Exit(exitUsage)
 	}
 	return command
 }

@@ -12,15 +12,19 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/simulate"
 )
 
-// Wrong arguments end this program as they end holdfast: scripts tell them from a command that failed.
+// Wrong arguments end this program as they end holdfast: scripts tell them from a command that failed, and people read what is wrong, not the whole help.
 func TestWrongArgumentsEndAsThoseOfHoldfast(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"nonsense"}, {"bench", "--nonsense"}, {"with-postgres"}, {},
 		{"demo", "--only=nonsense"}, {"chaos", "--duration=0s"}, {"simulate", "--seeds=0"}, {"simulate", "--break=nonsense"}, {"bench", "--only=nonsense"}, {"bench", "--rounds=0"}, {"bench", "--seconds=0"}} {
 		code := -1
-		parse(&commands{}, args, kong.Writers(io.Discard, io.Discard), kong.Exit(func(c int) { code = c }))
+		var out, said bytes.Buffer
+		parse(&commands{}, args, kong.Writers(&out, &said), kong.Exit(func(c int) { code = c }))
 		if code != exitUsage {
 			t.Errorf("%v: exit code %d", args, code)
+		}
+		if out.Len() != 0 || strings.Count(said.String(), "\n") != 2 || !strings.HasSuffix(said.String(), "\nTry holdfast-dev --help.\n") {
+			t.Errorf("%v: it prints\n%s%s", args, &out, &said)
 		}
 	}
 }
