@@ -49,7 +49,7 @@ func (c itemsUnforward) Run(ctx context.Context, e *environment) error {
 			return fmt.Errorf("item %d forwards its zaps to nobody, or there is no such item", c.Item)
 		}
 		return e.print(shown, func(t *table) {
-			t.row("user", "percent")
+			t.row("USER", "PERCENT")
 			for _, f := range shown {
 				t.row(f.Name, f.Pct)
 			}

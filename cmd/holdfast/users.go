@@ -112,7 +112,7 @@ func (c usersKeys) Run(ctx context.Context, e *environment) error {
 			shown[i] = keyShown{row.ID, row.Scopes, row.CreatedAt, row.RevokedAt, row.ExpiresAt}
 		}
 		return e.print(shown, func(t *table) {
-			t.row("number", "scopes", "made", "expires", "revoked")
+			t.row("NUMBER", "SCOPES", "MADE", "EXPIRES", "REVOKED")
 			for _, k := range shown {
 				t.row(k.Number, strings.Join(k.Scopes, " "), k.Made, k.Expires, k.Revoked)
 			}
@@ -163,7 +163,7 @@ func (c usersWallets) Run(ctx context.Context, e *environment) error {
 			shown[i] = walletKeyShown{hex.EncodeToString(row.Key), row.CreatedAt}
 		}
 		return e.print(shown, func(t *table) {
-			t.row("key", "linked")
+			t.row("KEY", "LINKED")
 			for _, k := range shown {
 				t.row(k.Key, k.Linked)
 			}

@@ -74,7 +74,7 @@ func (webhooksList) Run(ctx context.Context, e *environment) error {
 			return err
 		}
 		return e.print(list, func(t *table) {
-			t.row("id", "url", "events", "state")
+			t.row("ID", "URL", "EVENTS", "STATE")
 			for _, w := range list {
 				state := "told"
 				if w.DisabledAt != nil {
