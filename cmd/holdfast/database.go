@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ func openPool(ctx context.Context, e *environment) (*pgxpool.Pool, error) {
 	parameters := e.config.Bounds.Parameters()
 	maps.Copy(parameters, planned)
 	e.failures = newFailures()
-	e.timeline.Log, e.timeline.FailsOver = e.log, e.config.DatabaseFailsOver
+	e.timeline.Log, e.timeline.FailsOver = cmp.Or(e.timeline.Log, e.log), e.config.DatabaseFailsOver
 	pool, err := connect(ctx, e, parameters)
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == "08P01" {

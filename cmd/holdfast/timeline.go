@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -31,6 +32,7 @@ func (timelineList) Run(ctx context.Context, e *environment) error {
 type timelineAccept struct{}
 
 func (timelineAccept) Run(ctx context.Context, e *environment) error {
+	e.timeline.Log = slog.New(slog.DiscardHandler) // who runs this knows that it is doubted
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
 		if err := timeline.Accept(ctx, pool); err != nil {
 			return err
@@ -60,7 +62,7 @@ func printTimelines(ctx context.Context, e *environment, pool *pgxpool.Pool) err
 		for _, known := range list {
 			state := ""
 			switch {
-			case known.Here && known.Accepted == nil:
+			case known.Doubted:
 				state = "here: nothing new is begun"
 			case known.Here:
 				state = "here"

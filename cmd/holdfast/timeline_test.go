@@ -43,26 +43,32 @@ func TestNobodyPaysAfterARestoreUntilItIsAccepted(t *testing.T) {
 		t.Errorf("nor can anybody read: %s", answer)
 	}
 
+	var said string
 	list := func(arguments ...string) (known []timeline.Known) {
 		t.Helper()
-		code, out, said := command(t, env, append([]string{"timeline"}, arguments...)...)
+		var code int
+		var out string
+		code, out, said = command(t, env, append([]string{"timeline"}, arguments...)...)
 		if err := json.Unmarshal([]byte(out), &known); err != nil || code != exitOK {
 			t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
 		}
 		return known
 	}
-	if known := list(); len(known) != 2 || known[0].Here || known[0].Accepted == nil || !known[1].Here || known[1].Accepted != nil {
+	if known := list(); len(known) != 2 || known[0].Here || known[0].Accepted == nil || !known[1].Here || known[1].Accepted != nil || known[0].Doubted || !known[1].Doubted {
 		t.Errorf("%+v", known)
 	}
-	if known := list("accept"); len(known) != 2 || known[1].Accepted == nil {
-		t.Errorf("accepted: %+v", known)
+	if known := list("accept"); len(known) != 2 || known[1].Accepted == nil || known[1].Doubted || strings.Contains(said, "run holdfast timeline accept") {
+		t.Errorf("accepted: %+v\n%s", known, said)
 	}
 	s.await("payments to go on", func() bool { return strings.Contains(buy(), "PENDING") })
 	if metric() {
 		t.Error("the metric still shows it")
 	}
-	if known := list("doubt"); known[1].Accepted != nil {
+	if known := list("doubt"); known[1].Accepted != nil || !known[1].Doubted {
 		t.Errorf("doubted: %+v", known)
+	}
+	if list(); !strings.Contains(said, "is doubted, since") || !strings.Contains(said, "somebody ran holdfast timeline doubt") {
+		t.Errorf("the next command does not say that it may be by hand: %s", said)
 	}
 	s.await("payments to stop", func() bool { return strings.Contains(buy(), "TRY_AGAIN") })
 }

@@ -191,7 +191,7 @@ func (w *Watch) heard(ctx context.Context, on Database, here db.ServerTimelineRo
 			return err
 		}
 		w.doubted.Store(&doubt{name: here.Name, since: w.now(), at: at})
-		w.Log.ErrorContext(ctx, "the database was restored, or another has taken over: nothing new is begun until somebody has reconciled, and run holdfast timeline accept (docs/production.md)", "timeline", here.Name)
+		w.Log.ErrorContext(ctx, "the timeline of the database is doubted, since it was restored, another has taken over, or somebody ran holdfast timeline doubt: nothing new is begun until somebody has reconciled, and run holdfast timeline accept (docs/production.md)", "timeline", here.Name)
 	case accepted && before != nil && !before.over && (before.name == here.Name || here.AcceptedAt.After(before.at)) &&
 		w.doubted.CompareAndSwap(before, &doubt{before.name, before.since, before.at, true}):
 		w.Log.InfoContext(ctx, "the timeline of the database was accepted: everything goes on", "timeline", here.Name)
@@ -204,7 +204,8 @@ type Known struct {
 	Name     string     `json:"name"` // cluster, database and timeline
 	Here     bool       `json:"here"` // the database writes it now
 	Met      time.Time  `json:"met_at"`
-	Accepted *time.Time `json:"accepted_at"` // null: nothing new is begun on it
+	Accepted *time.Time `json:"accepted_at"` // null: nobody has accepted it
+	Doubted  bool       `json:"doubted"`     // the database writes it now, and nothing new is begun
 }
 
 // List returns all histories, in the order in which they were met.
@@ -220,7 +221,8 @@ func List(ctx context.Context, on Database) ([]Known, error) {
 	}
 	list := make([]Known, len(rows))
 	for i, row := range rows {
-		list[i] = Known{Name: row.Name, Here: row.Name == here.Name, Met: row.MetAt, Accepted: row.AcceptedAt}
+		writes := row.Name == here.Name
+		list[i] = Known{Name: row.Name, Here: writes, Met: row.MetAt, Accepted: row.AcceptedAt, Doubted: writes && row.AcceptedAt == nil}
 	}
 	return list, nil
 }
