@@ -321,9 +321,16 @@ func TestEveryPartOfAKindIsFound(t *testing.T) {
 	}
 	for _, table := range enginetest.Tables(w.Ctx, t, w.Pool) {
 		b := broken[table.Name]
-		if !b.Differs || !b.OtherAmount && table.Priced || !b.Others && table.Owned || !b.OtherItem && table.About {
-			t.Errorf("parts have too little of %s: a row that stands otherwise than its action %t; over another amount %t; of somebody else %t; about another item %t",
-				table.Name, b.Differs, b.OtherAmount, b.Others, b.OtherItem)
+		for _, needed := range []struct {
+			lacks bool
+			row   string
+		}{
+			{!b.Differs, "that stands otherwise than its action"}, {table.Priced && !b.OtherAmount, "over another amount"},
+			{table.Owned && !b.Others, "of somebody else"}, {table.About && !b.OtherItem, "about another item"},
+		} {
+			if needed.lacks {
+				t.Errorf("parts lacks a row of %s %s: add one", table.Name, needed.row)
+			}
 		}
 	}
 }
