@@ -111,7 +111,7 @@ func TestEveryActionOverAllItsFlows(t *testing.T) {
 					}
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()
-						d := play(enginetest.New(t, paidaction.Settings{}), spec.Kind, m, payer)
+						d := play(enginetest.New(t, paidaction.Settings{}), spec, m, payer)
 						if d == nil {
 							return
 						}
@@ -137,13 +137,14 @@ func payersOf(spec paidaction.Spec, methods ...paidaction.Method) []string {
 }
 
 // play sets an action's scene; nil where its case says that the method leads nowhere.
-func play(w *enginetest.World, kind string, m paidaction.Method, payer string) *drive {
+func play(w *enginetest.World, spec paidaction.Spec, m paidaction.Method, payer string) *drive {
 	w.Helper()
-	set, ok := flowCases[kind]
+	set, ok := flowCases[spec.Kind]
 	if !ok {
-		w.Fatalf("%s has no case: add one to flowCases (docs/add-an-action.md)", kind)
+		w.Fatalf("%s has no case: add one to flowCases (docs/add-an-action.md)", spec.Kind)
 	}
-	d := &drive{World: w, method: m, kind: kind}
+	d := &drive{World: w, method: m, kind: spec.Kind,
+		keeps: slices.Contains(spec.Methods, paidaction.Optimistic) || slices.Contains(spec.Methods, paidaction.P2P)}
 	if payer != "" {
 		d.payer = w.User(payer, 0, 0)
 	}
@@ -159,6 +160,7 @@ type drive struct {
 	*enginetest.World
 	*scene
 	kind         string
+	keeps        bool // what one attempt has made is the next one's
 	method       paidaction.Method
 	payer, other int64
 	books        map[ledger.Account]int64 // before
@@ -293,6 +295,7 @@ var notificationKinds = sync.OnceValue(func() []string {
 // wantPaid fails the test unless the price is where it belongs, others see what was paid for, and all are told.
 func (d *drive) wantPaid(id int64) {
 	d.Helper()
+	d.wantTakenOver()
 	pa := d.WantState(id, paidaction.Paid)
 	if pa.Cost != d.cost && d.method != paidaction.ZeroCost {
 		d.Errorf("it costs %d msat, want %d", pa.Cost, d.cost)
@@ -324,6 +327,16 @@ func (d *drive) wantPaid(id int64) {
 	}
 	d.wantTold("once paid", d.told)
 	d.wantReconciled(id)
+}
+
+// wantTakenOver fails the test if a row stays with an attempt that was tried again, though it is the next one's.
+func (d *drive) wantTakenOver() {
+	d.Helper()
+	for _, t := range enginetest.Tables(d.Ctx, d, d.Pool) {
+		if n := d.Count(fmt.Sprintf(`SELECT count(*) FROM %[1]s JOIN paid_action a ON a.id = %[1]s.%[2]s WHERE a.kind = $1 AND a.state = 'RETRYING'`, t.Name, t.Action), d.kind); n != 0 && d.keeps {
+			d.Errorf("%d rows of %s stay with the attempt before: write %s's Retry (docs/add-an-action.md)", n, t.Name, d.kind)
+		}
+	}
 }
 
 // wantFailed fails the test unless everything is as before for everybody but the payer.

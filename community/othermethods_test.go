@@ -77,8 +77,8 @@ func TestEveryActionTriedAgainByOtherMethods(t *testing.T) {
 					}
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()
-						if d := play(enginetest.New(t, paidaction.Settings{}), spec.Kind, last, payer); d != nil {
-							d.triedAgainAfter(failures, slices.Contains(spec.Methods, paidaction.Optimistic) || slices.Contains(spec.Methods, paidaction.P2P))
+						if d := play(enginetest.New(t, paidaction.Settings{}), spec, last, payer); d != nil {
+							d.triedAgainAfter(failures)
 						}
 					})
 				}
@@ -87,8 +87,8 @@ func TestEveryActionTriedAgainByOtherMethods(t *testing.T) {
 	}
 }
 
-// triedAgainAfter has attempts fail one after the other, and the next one succeed by the scene's method; keeps says whether what one has made is the next one's.
-func (d *drive) triedAgainAfter(failures []failure, keeps bool) {
+// triedAgainAfter has attempts fail one after the other, and the next one succeed by the scene's method.
+func (d *drive) triedAgainAfter(failures []failure) {
 	d.note()
 	if d.wallet == nil && d.receiver != 0 {
 		d.wallet = d.Wallets.Add(d.receiver)
@@ -117,7 +117,7 @@ func (d *drive) triedAgainAfter(failures []failure, keeps bool) {
 		d.wantOpen(pa)
 		d.finish(pa)
 	}
-	if is := d.Look(pa.ID).Result; keeps && made != nil && !bytes.Equal(is, made) {
+	if is := d.Look(pa.ID).Result; d.keeps && made != nil && !bytes.Equal(is, made) {
 		d.Errorf("it made %s, and a failed attempt %s", is, made)
 	}
 	d.wantNothingLeft()

@@ -46,7 +46,7 @@ func TestEveryActionOverpaid(t *testing.T) {
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()
 						// One node issues, and the other one pays receivers: it knows what that has cost when the first one knows nothing any more.
-						d := play(enginetest.NewNodes(t, []string{"issues", "pays"}, paidaction.Settings{}), spec.Kind, m, payer)
+						d := play(enginetest.NewNodes(t, []string{"issues", "pays"}, paidaction.Settings{}), spec, m, payer)
 						if d == nil {
 							return
 						}
