@@ -23,7 +23,7 @@ func TestWrongArgumentsEndAsThoseOfHoldfast(t *testing.T) {
 		if code != exitUsage {
 			t.Errorf("%v: exit code %d", args, code)
 		}
-		if out.Len() != 0 || strings.Count(said.String(), "\n") != 2 || !strings.HasSuffix(said.String(), "\nTry holdfast-dev --help.\n") {
+		if out.Len() != 0 || !strings.HasPrefix(said.String(), "holdfast-dev: ") || !strings.HasSuffix(said.String(), "\nTry holdfast-dev --help.\n") {
 			t.Errorf("%v: it prints\n%s%s", args, &out, &said)
 		}
 	}
