@@ -89,6 +89,7 @@ func TestEveryActionTriedAgainByOtherMethods(t *testing.T) {
 
 // triedAgainAfter has attempts fail one after the other, and the next one succeed by the scene's method.
 func (d *drive) triedAgainAfter(failures []failure) {
+	defer d.wantTakenOver()
 	d.note()
 	if d.wallet == nil && d.receiver != 0 {
 		d.wallet = d.Wallets.Add(d.receiver)
