@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -46,7 +44,7 @@ func BillTerritories(ctx context.Context, e *paidaction.Engine, s Settings) erro
 				continue
 			}
 		}
-		err := pgx.BeginFunc(ctx, e.Pool, func(tx pgx.Tx) error {
+		err := db.InTransaction(ctx, e.Pool, func(tx *db.Transaction) error {
 			if e.MayBegin() != nil {
 				return nil // nobody could pay now, and what was paid and forgotten would come too late
 			}

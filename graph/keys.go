@@ -61,7 +61,7 @@ func newUser(ctx context.Context, q *db.Queries, name string, now time.Time) (in
 //
 // Errors: INVALID_INPUT if the name breaks the rules, DUPLICATE if it is taken.
 func SignUp(ctx context.Context, pool *pgxpool.Pool, name string, now time.Time) (user int64, key string, err error) {
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	err = db.InTransaction(ctx, pool, func(tx *db.Transaction) error {
 		q := db.New(tx)
 		if user, err = newUser(ctx, q, name, now); err != nil {
 			return err
@@ -122,7 +122,7 @@ func RevokeKey(ctx context.Context, pool *pgxpool.Pool, which string, now time.T
 	}
 	// Once that is committed, and again of a key that was revoked before: what this waits for may wait for somebody who is
 	// about to hold the key (holdKey), and so must not be waited for with the key in hand.
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return paidaction.RefuseAgainOf(ctx, db.New(tx), owner, now) })
+	err = db.InTransaction(ctx, pool, func(tx *db.Transaction) error { return paidaction.RefuseAgainOf(ctx, db.New(tx), owner, now) })
 	return n > 0 && err == nil, err
 }
 

@@ -73,7 +73,7 @@ func (r *resolver) inTx(ctx context.Context, do func(pgx.Tx) error) error {
 		return err
 	}
 	defer free()
-	return pgx.BeginFunc(ctx, r.Pool, do)
+	return db.InTransaction(ctx, r.Pool, func(tx *db.Transaction) error { return do(tx) })
 }
 
 // sharedPool is the pool, with a place for each statement.

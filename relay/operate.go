@@ -47,7 +47,7 @@ func hashIsTaken(err error) bool {
 // is another payment's by now, UNKNOWN_OUTCOME if the answer to the commit did not come.
 func Requeue(ctx context.Context, pool *pgxpool.Pool, action int64, now time.Time) error {
 	var put bool
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	err := db.InTransaction(ctx, pool, func(tx *db.Transaction) error {
 		q := db.New(tx)
 		row, err := q.LockAction(ctx, action)
 		if errors.Is(err, pgx.ErrNoRows) || (err == nil && paidaction.State(row.State) != paidaction.Forwarding) {

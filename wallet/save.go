@@ -7,8 +7,6 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -144,7 +142,7 @@ func (w *Wallets) store(ctx context.Context, user, id int64, label string, s Set
 // change runs one transaction on a user's wallets, unless the caller may not any more; those of one user run one after
 // the other.
 func (w *Wallets) change(ctx context.Context, user int64, may func(context.Context, *db.Queries) error, do func(*db.Queries) error) error {
-	return pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
+	return db.InTransaction(ctx, w.Pool, func(tx *db.Transaction) error {
 		q := db.New(tx)
 		if _, err := q.LockUser(ctx, user); err != nil {
 			return fmt.Errorf("lock the user: %w", err)

@@ -160,7 +160,7 @@ func (w *Webhooks) note(ctx context.Context, m db.MessageToDeliverRow, made Atte
 		again = jittered(max(schedule[m.Attempts], asked))
 		set.NextAt = new(now.Add(again))
 	}
-	err = pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
+	err = db.InTransaction(ctx, w.Pool, func(tx *db.Transaction) error {
 		q := db.New(tx)
 		to, err := q.LockWebhook(ctx, m.WebhookID)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -222,7 +222,7 @@ func (w *Webhooks) judge(ctx context.Context, q *db.Queries, to db.Webhook, made
 // more is written for its owner than their servers take. Such messages would become ever more, and as long as one is
 // there, no later action is archived.
 func (w *Webhooks) tooSlow(ctx context.Context, m db.MessageToDeliverRow, now time.Time) error {
-	err := pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
+	err := db.InTransaction(ctx, w.Pool, func(tx *db.Transaction) error {
 		q := db.New(tx)
 		to, err := q.LockWebhook(ctx, m.WebhookID)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -269,7 +269,7 @@ func jittered(pause time.Duration) time.Duration {
 func (w *Webhooks) Queue(ctx context.Context) (found bool, err error) {
 	const page = 500
 	var rows []db.NewMessagesRow
-	err = pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
+	err = db.InTransaction(ctx, w.Pool, func(tx *db.Transaction) error {
 		q := db.New(tx)
 		rows, err = q.NewMessages(ctx, page)
 		if err != nil || len(rows) == 0 {

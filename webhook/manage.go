@@ -46,7 +46,7 @@ func (w *Webhooks) CreateIf(ctx context.Context, owner Owner, url string, events
 	}
 	var made Webhook
 	var secret string
-	err = pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) error {
+	err = db.InTransaction(ctx, w.Pool, func(tx *db.Transaction) error {
 		q := db.New(tx)
 		if owner != nil {
 			if _, err := q.LockUser(ctx, *owner); err != nil {
@@ -99,7 +99,7 @@ func (w *Webhooks) Rotate(ctx context.Context, owner Owner, id int64) (Webhook, 
 func (w *Webhooks) RotateIf(ctx context.Context, owner Owner, id int64, may func(context.Context, *db.Queries) error) (Webhook, string, error) {
 	var row db.Webhook
 	var secret string
-	err := pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) (err error) {
+	err := db.InTransaction(ctx, w.Pool, func(tx *db.Transaction) (err error) {
 		q := db.New(tx)
 		if _, err = q.LockWebhook(ctx, id); err == nil {
 			row, err = q.WebhookOf(ctx, db.WebhookOfParams{ID: id, UserID: owner})
@@ -142,7 +142,7 @@ func (w *Webhooks) EnableIf(ctx context.Context, owner Owner, id int64, enabled 
 		set.DisabledAt = new(w.now())
 	}
 	var row db.Webhook
-	err := pgx.BeginFunc(ctx, w.Pool, func(tx pgx.Tx) (err error) {
+	err := db.InTransaction(ctx, w.Pool, func(tx *db.Transaction) (err error) {
 		q := db.New(tx)
 		if err := q.EnableWebhook(ctx, set); err != nil {
 			return fmt.Errorf("enable a webhook: %w", err)

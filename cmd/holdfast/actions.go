@@ -204,7 +204,7 @@ func (c actionsRequeue) Run(ctx context.Context, e *environment) error {
 			// else replaces it: so store that job too.
 			jobs = append(jobs, paidaction.Job{Kind: paidaction.JobAdvance, Action: c.ID, At: *deadline})
 		}
-		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return queue.Insert(ctx, tx, jobs...) })
+		err = db.InTransaction(ctx, pool, func(tx *db.Transaction) error { return queue.Insert(ctx, tx, jobs...) })
 		if err != nil {
 			return err
 		}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/archive"
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/graph"
@@ -113,7 +111,7 @@ const reconcileAgain = 2 * time.Second
 // inTx is a chore that is one transaction; now is the moment when it began.
 func (s *service) inTx(do func(ctx context.Context, q *db.Queries, now time.Time) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return do(ctx, db.New(tx), time.Now().UTC()) })
+		return db.InTransaction(ctx, s.pool, func(tx *db.Transaction) error { return do(ctx, db.New(tx), time.Now().UTC()) })
 	}
 }
 

@@ -30,7 +30,7 @@ type forwardEnded struct {
 func (c itemsUnforward) Run(ctx context.Context, e *environment) error {
 	return withDatabase(ctx, e, func(pool *pgxpool.Pool, _ *db.Queries) error {
 		var shown []forwardEnded
-		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		err := db.InTransaction(ctx, pool, func(tx *db.Transaction) error {
 			q := db.New(tx)
 			_, err := q.LockItem(ctx, c.Item) // a change of it that is being applied waits, or is done by now
 			if err != nil && !errors.Is(err, pgx.ErrNoRows) {

@@ -160,6 +160,33 @@ func TestPaymentsAreCommittedToDisk(t *testing.T) {
 	}
 }
 
+// options are those of a transaction that is begun by pgx itself.
+var options = regexp.MustCompile(`pgx\.TxOptions\{[^}]*\}`)
+
+// Whoever waits for a lock reads afterwards what was committed meanwhile, and no refusal to serialise meets those who do not
+// repeat: both rest on READ COMMITTED, whatever the server's default is. So transactions are db.Transactions, or say
+// otherwise. archive has savepoints, which those have not, and benchmarks have servers of their own.
+func TestTransactionsSayHowTheyAreIsolated(t *testing.T) {
+	t.Parallel()
+	said := 0
+	for _, f := range goFiles(t) {
+		if f.generated || f.test || withinAny(f.dir, "archive", "internal/bench") {
+			continue
+		}
+		if strings.Contains(f.source, "pgx.BeginFunc(") {
+			t.Errorf("%s leaves to the server how its transactions are isolated: use db.InTransaction", f.path)
+		}
+		for _, given := range options.FindAllString(f.source, -1) {
+			if said++; !strings.Contains(given, "IsoLevel: ") {
+				t.Errorf("%s leaves to the server how its transactions are isolated: %s", f.path, given)
+			}
+		}
+	}
+	if said == 0 {
+		t.Error("no transaction says it: does this test still look at the right place?")
+	}
+}
+
 // A migration whose number is below one that a database has is never applied there, and one without its way down ends the way back. So numbers follow each other
 // and leave none out but 21 to 29, which never were.
 func TestMigrationsFollowEachOther(t *testing.T) {

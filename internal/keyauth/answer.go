@@ -88,7 +88,7 @@ const CodeContested paidaction.Code = "CONTESTED"
 // too late; DUPLICATE if it was signed before; CONTESTED if another key has signed the same link.
 func Sign(ctx context.Context, pool *pgxpool.Pool, a Answer, now time.Time) error {
 	contested := false
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	err := db.InTransaction(ctx, pool, func(tx *db.Transaction) error {
 		q := db.New(tx)
 		row, err := q.LockSignInByK1(ctx, a.K1[:])
 		switch {

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
@@ -72,7 +70,7 @@ func (w *world) upload(r *request, files int) {
 		var random [32]byte
 		binary.BigEndian.PutUint64(random[:], w.chance.hash(r.label+" file", files))
 		var stored db.Upload
-		err := pgx.BeginFunc(ctx, w.database.pool, func(tx pgx.Tx) (err error) {
+		err := db.InTransaction(ctx, w.database.pool, func(tx *db.Transaction) (err error) {
 			stored, err = community.StoreUpload(ctx, db.New(tx), settings(), file, p.reads(p.now)(), rand.NewChaCha8(random))
 			return err
 		})

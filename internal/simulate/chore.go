@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -86,7 +84,7 @@ func folds(what string, fold func(ctx context.Context, q *db.Queries, page int32
 // inTx is a chore that is one transaction.
 func (w *world) inTx(do func(ctx context.Context, q *db.Queries, now time.Time) error) func(context.Context, *process) error {
 	return func(ctx context.Context, p *process) error {
-		return pgx.BeginFunc(ctx, w.database.pool, func(tx pgx.Tx) error { return do(ctx, db.New(tx), p.reads(p.now)()) })
+		return db.InTransaction(ctx, w.database.pool, func(tx *db.Transaction) error { return do(ctx, db.New(tx), p.reads(p.now)()) })
 	}
 }
 

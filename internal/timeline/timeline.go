@@ -136,7 +136,7 @@ func mute(code string) bool {
 
 // meet notes the history, unless another process was faster. The first of all is accepted.
 func (w *Watch) meet(ctx context.Context, on Database) (here db.ServerTimelineRow, err error) {
-	err = pgx.BeginTxFunc(ctx, on, pgx.TxOptions{}, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, on, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		q := db.New(tx)
 		if err := q.LockTimelines(ctx); err != nil {
 			return err
@@ -242,7 +242,7 @@ func Accept(ctx context.Context, on Database) error {
 // Doubt skips numbers, and has nothing new begun until the history is accepted again. It is for a restore that the
 // server does not show, such as of its files, without recovery.
 func Doubt(ctx context.Context, on Database) error {
-	return pgx.BeginTxFunc(ctx, on, pgx.TxOptions{}, func(tx pgx.Tx) error {
+	return pgx.BeginTxFunc(ctx, on, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		q := db.New(tx)
 		if err := q.LockTimelines(ctx); err != nil {
 			return err
