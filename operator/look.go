@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbclock"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -122,7 +123,6 @@ func (l *Lookout) Look(ctx context.Context) (*Look, error) {
 // look reads everything in one snapshot.
 func (l *Lookout) look(ctx context.Context) (*Look, error) {
 	at := l.Now().UTC()
-	since := at.Add(-stuckAfter)
 	look := &Look{At: at}
 	var system []int64
 	for _, account := range ledger.System() {
@@ -131,14 +131,15 @@ func (l *Lookout) look(ctx context.Context) (*Look, error) {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, l.Pool, options, func(tx pgx.Tx) error {
 		q := db.New(tx)
-		open, err := q.OpenByState(ctx, db.OpenByStateParams{StuckSince: since, WaitsSince: since.Add(-l.MaxWait), Page: page})
+		since := at.Add(-stuckAfter)
+		open, err := q.OpenByState(ctx, db.OpenByStateParams{StuckSince: since, WaitsSince: since.Add(-l.MaxWait), WaitsTo: at.Add(dbclock.Apart), Page: page})
 		if err != nil {
 			return err
 		}
 		for _, o := range open {
 			look.Open = append(look.Open, OpenActions{o.State, o.Actions, o.Stuck, at.Sub(o.Oldest)})
 		}
-		if look.Stuck, err = stuck(ctx, q, since, l.MaxWait); err != nil {
+		if look.Stuck, err = stuck(ctx, q, at, l.MaxWait); err != nil {
 			return err
 		}
 		jobs, err := q.JobsByQueue(ctx, db.JobsByQueueParams{Queues: l.Queues, Page: page})
@@ -170,8 +171,9 @@ func (l *Lookout) look(ctx context.Context) (*Look, error) {
 	return look, err
 }
 
-func stuck(ctx context.Context, q *db.Queries, since time.Time, maxWait time.Duration) ([]StuckAction, error) {
-	rows, err := q.ListStuck(ctx, db.ListStuckParams{At: &since, WaitsSince: since.Add(-maxWait), Page: listed})
+func stuck(ctx context.Context, q *db.Queries, at time.Time, maxWait time.Duration) ([]StuckAction, error) {
+	since := at.Add(-stuckAfter)
+	rows, err := q.ListStuck(ctx, db.ListStuckParams{At: &since, WaitsSince: since.Add(-maxWait), WaitsTo: at.Add(dbclock.Apart), Page: listed})
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}

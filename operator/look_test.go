@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock/postgres"
 	"github.com/a-seed-a7aed72f/holdfast/operator"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
 )
 
@@ -212,6 +214,31 @@ func TestAHangingPaymentIsNotStuck(t *testing.T) {
 	change(`UPDATE relay_payment SET requeued_at = created_at + interval '1 minute' WHERE action_id = $1`) // it waits anew
 	want(paidaction.MaxWait + 105*time.Second)
 	want(paidaction.MaxWait+155*time.Second, untaken.ID)
+}
+
+// What an operator puts back waits anew, and clocks may differ by a minute. By one that was further ahead it would wait until then: that is told.
+func TestWhatFailedByAClockThatWasAheadIsNotHidden(t *testing.T) {
+	t.Parallel()
+	for ahead, stuck := range map[time.Duration]int{0: 0, time.Minute: 0, 61 * time.Second: 1, 24 * time.Hour: 1} {
+		w := enginetest.New(t, paidaction.Settings{})
+		inv := w.Network.AddReceiver("carol").Issue(simnode.Ask{Amount: 20_000, Act: simnode.Refuses, Expiry: 7 * 24 * time.Hour})
+		pa := w.Pay(w.User("bob", 0, 100_000), community.KindWithdraw, community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, "")
+		now := pa.Deadline.Add(2 * time.Minute)
+		w.Clock.Advance(now.Add(ahead).Sub(w.Clock.Now()))
+		if _, err := w.Relay.Step(w.Ctx, w.Node.Name(), func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil }); err != nil {
+			t.Fatal(err)
+		}
+		w.AwaitStage(pa.ID, "failed")
+		w.Clock.Advance(-ahead)
+		if err := relay.Requeue(w.Ctx, w.Pool, pa.ID, now); err != nil {
+			t.Fatal(err)
+		}
+		l := operator.NewLookout(operator.Config{Pool: w.Pool, Queues: worker.Queues(), Now: w.Clock.Now})
+		wantLines(t, shown(t, l), fmt.Sprint("actions_stuck state=FORWARDING ", stuck))
+		if look, err := l.Look(w.Ctx); err != nil || len(look.Stuck) != stuck {
+			t.Errorf("%s ahead: %v, %v", ahead, look, err)
+		}
+	}
 }
 
 // What is passed on to a receiver has nothing to wait for: meanwhile the payer's payment is held.

@@ -301,6 +301,10 @@ func TestAWithdrawalThatWaitsForANodeIsNoBreak(t *testing.T) {
 	exec(w, `UPDATE relay_payment SET requeued_at = created_at + interval '1 minute'`) // it waits anew
 	want(paidaction.MaxWait+91*time.Second, false)
 	want(paidaction.MaxWait+151*time.Second, true)
+	for ahead, overdue := range map[string]bool{"1 minute": false, "61 seconds": true, "1 day": true} { // by that clock it failed, and was put back now
+		exec(w, fmt.Sprintf(`UPDATE relay_payment SET requeued_at = created_at + interval '%d seconds' + interval '%s'`, int(2*paidaction.MaxWait.Seconds()), ahead))
+		want(2*paidaction.MaxWait, overdue)
+	}
 }
 
 // One job may be for several actions: it counts for each of them.

@@ -44,7 +44,7 @@ func NewWatch(c Config, every time.Duration, log *slog.Logger, registry promethe
 		return prometheus.GaugeOpts{Namespace: "holdfast", Subsystem: "reconcile", Name: name, Help: help}
 	}
 	return &Watch{config: c.defaults(), every: every, log: log, metrics: &watchMetrics{
-		broken:   in.NewGaugeVec(gauge("broken", "What the last periodic run found broken, by invariant."), []string{"invariant"}),
+		broken:   in.NewGaugeVec(gauge("broken", "What the last periodic run found broken, by invariant and kind of break."), []string{"invariant", "kind"}),
 		unknown:  in.NewGauge(gauge("unknown", "Nodes that the last periodic run could not ask.")),
 		last:     in.NewGauge(gauge("last_run_timestamp_seconds", "When the last periodic run came to its end, in any process.")),
 		checked:  in.NewGauge(gauge("checked_timestamp_seconds", "Up to when all that has changed was looked at, by any process.")),
@@ -166,10 +166,23 @@ func (w *Watch) say(ctx context.Context, report *Report) {
 	}
 }
 
-// show sets the metrics to what was found last, by whichever process.
+// show sets the metrics to what was found last, by whichever process. What was counted and not listed, or is of a kind
+// that only another version of the program knows, is "more".
 func (w *Watch) show(report *Report, ended time.Time, checked *time.Time) {
 	for _, i := range report.Invariants {
-		w.metrics.broken.WithLabelValues(strconv.Itoa(i.ID)).Set(float64(i.Broken))
+		set := func(kind string, n int64) { w.metrics.broken.WithLabelValues(strconv.Itoa(i.ID), kind).Set(float64(n)) }
+		listed := map[string]int64{}
+		for _, b := range i.Breaks {
+			listed[b.Kind]++
+		}
+		rest := i.Broken
+		for _, k := range kinds {
+			if k.Invariant == i.ID {
+				set(k.Name, listed[k.Name])
+				rest -= listed[k.Name]
+			}
+		}
+		set("more", rest)
 	}
 	w.metrics.unknown.Set(float64(len(report.Unknown)))
 	w.metrics.last.Set(float64(ended.UnixMilli()) / 1000)

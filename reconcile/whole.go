@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbclock"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
 
@@ -445,13 +446,14 @@ func (r *run) deadlocks(ctx context.Context, tx pgx.Tx) error {
 // open checks that something will move everything that is open, and in time.
 func (r *run) open(ctx context.Context) error {
 	var n int64
-	late := r.Now().Add(-r.Grace)
+	now := r.Now()
+	late := now.Add(-r.Grace)
 	err := r.snapshot(ctx, statementTimeout, func(q *db.Queries, _ pgx.Tx) (err error) {
 		if n, err = q.CountOpen(ctx); err != nil {
 			return err
 		}
 		for after := int64(0); ; {
-			rows, err := q.BreaksOfDeadlines(ctx, db.BreaksOfDeadlinesParams{Overdue: late, WaitsSince: late.Add(-r.MaxWait), After: after, Page: page})
+			rows, err := q.BreaksOfDeadlines(ctx, db.BreaksOfDeadlinesParams{Overdue: late, WaitsSince: late.Add(-r.MaxWait), WaitsTo: now.Add(dbclock.Apart), After: after, Page: page})
 			for _, b := range rows {
 				r.foundOpen(b)
 				after = b.ID

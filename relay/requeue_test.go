@@ -196,7 +196,7 @@ func TestARequeueWhoseAnswerIsLostIsUnknown(t *testing.T) {
 	if err := relay.Requeue(ended, pool, pa.ID, b.Clock.Now()); err == nil || errors.Is(err, paidaction.Refused(paidaction.CodeUnknownOutcome)) {
 		t.Errorf("before anything was done: %v", err)
 	}
-	proxy.Freeze(func(sent []byte) bool { return bytes.Contains(sent, []byte("commit")) })
+	proxy.Freeze(func(sent []byte) bool { return bytes.Contains(sent, []byte("commit\x00")) })
 	requeued := make(chan error, 1)
 	go func() { requeued <- relay.Requeue(b.Ctx, pool, pa.ID, b.Clock.Now()) }()
 	<-proxy.Frozen

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
+	"github.com/a-seed-a7aed72f/holdfast/internal/dbclock"
 	"github.com/a-seed-a7aed72f/holdfast/operator"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/worker"
@@ -100,8 +101,9 @@ func (c actionsStuck) Run(ctx context.Context, e *environment) error {
 		return fmt.Errorf("%w: --grace must not be below 0", errArguments)
 	}
 	return withDatabase(ctx, e, func(_ *pgxpool.Pool, q *db.Queries) error {
-		since := time.Now().Add(-c.Grace)
-		rows, err := q.ListStuck(ctx, db.ListStuckParams{At: &since, WaitsSince: since.Add(-e.config.Relay.MaxWait), Page: c.Limit})
+		now := time.Now()
+		since := now.Add(-c.Grace)
+		rows, err := q.ListStuck(ctx, db.ListStuckParams{At: &since, WaitsSince: since.Add(-e.config.Relay.MaxWait), WaitsTo: now.Add(dbclock.Apart), Page: c.Limit})
 		if err != nil {
 			return err
 		}

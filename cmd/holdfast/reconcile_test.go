@@ -107,7 +107,7 @@ func TestTheServiceReconciles(t *testing.T) {
 	s := serve(t, settings(pool, "HOLDFAST_RECONCILE_EVERY=1s"))
 	s.await("the metrics", func() bool {
 		_, body := s.get("/metrics")
-		return strings.Contains(body, `holdfast_reconcile_broken{invariant="1"} 1`) && strings.Contains(body, `holdfast_reconcile_broken{invariant="9"} 0`) &&
+		return strings.Contains(body, `holdfast_reconcile_broken{invariant="1",kind="total"} 1`) && strings.Contains(body, `holdfast_reconcile_broken{invariant="9",kind="settled"} 0`) &&
 			strings.Contains(body, "holdfast_reconcile_last_run_timestamp_seconds ") && strings.Contains(body, "holdfast_reconcile_duration_seconds ")
 	})
 	s.await("the log", func() bool {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
@@ -81,6 +82,29 @@ func TestARequeueGoesByPostgreSQLsClock(t *testing.T) {
 	}
 	if n := w.Count(`SELECT count(*) FROM relay_payment WHERE stage = 'incoming' AND requeued_at > pg_catalog.clock_timestamp() + interval '1 hour'`); n != 1 {
 		t.Error("it goes by this machine's clock")
+	}
+}
+
+// What was put back waits anew, and is not stuck; but it is if it had failed by a clock that was ahead, and would wait for as long.
+func TestWhatWasPutBackIsNotStuck(t *testing.T) {
+	t.Parallel()
+	for ahead, want := range map[time.Duration]int{0: exitOK, 24 * time.Hour: exitFound} {
+		w := enginetest.New(t, paidaction.Settings{})
+		w.Clock.Advance(time.Since(w.Clock.Now().Add(time.Hour)))
+		inv := w.Network.AddReceiver("carol").Issue(simnode.Ask{Amount: 20_000, Act: simnode.Refuses, Expiry: 7 * 24 * time.Hour})
+		pa := w.Pay(w.User("payer", 0, 100_000), community.KindWithdraw, community.WithdrawArgs{To: inv.Bolt11, MaxFeeSats: 5}, "")
+		w.Clock.Advance(time.Hour + ahead)
+		if _, err := w.Relay.Step(w.Ctx, w.Node.Name(), func(context.Context, int64) (paidaction.Progress, error) { return paidaction.Waiting, nil }); err != nil {
+			t.Fatal(err)
+		}
+		w.AwaitStage(pa.ID, "failed")
+		env := settings(w.Pool)
+		if code, out, said := command(t, env, "relay", "requeue", number(pa.ID)); code != exitOK {
+			t.Fatalf("exit code %d, %s%s", code, out, said)
+		}
+		if code, out, said := command(t, env, "actions", "stuck"); code != want {
+			t.Errorf("%s ahead: exit code %d, %s%s", ahead, code, out, said)
+		}
 	}
 }
 

@@ -303,13 +303,14 @@ WHERE id < @before ORDER BY id DESC LIMIT @page;
 
 -- name: ListStuck :many
 -- While a node is at an outgoing payment, a passed deadline is not a fault, as in BreaksOfDeadlines: a receiver may let it hang for hours. Nor is it of a
--- withdrawal that no node was given, while it may wait for one: waits_since is when what may wait until now began to. Each is looked up by its action,
--- rather than among all payments that are open.
+-- withdrawal that no node was given, while it may wait for one: waits_since is when what may wait until now began to. What is said to have begun after
+-- waits_to, as far ahead as clocks may be, was put back after it had failed by one that was further ahead: that hides nothing. Each is looked up by its
+-- action, rather than among all payments that are open.
 SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at, changed_at, failure_code FROM paid_action a
 WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= @at AND NOT (
     (state = 'FORWARDING' OR (state = 'FORWARDED' AND flow = 'OUTGOING')) AND EXISTS (
         SELECT FROM relay_payment r WHERE r.action_id = a.id AND (r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL
-            OR r.stage = 'incoming' AND r.node IS NULL AND r.receiver_id IS NULL AND coalesce(r.requeued_at, r.created_at) > @waits_since::timestamptz) OFFSET 0))
+            OR r.stage = 'incoming' AND r.node IS NULL AND r.receiver_id IS NULL AND coalesce(r.requeued_at, r.created_at) BETWEEN @waits_since::timestamptz AND @waits_to::timestamptz) OFFSET 0))
 ORDER BY deadline, id LIMIT @page;
 
 -- name: OwnActions :many

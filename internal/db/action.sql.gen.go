@@ -770,13 +770,14 @@ SELECT id, kind, flow, state, attempt, payer_id, cost_msat, deadline, created_at
 WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') AND deadline <= $1 AND NOT (
     (state = 'FORWARDING' OR (state = 'FORWARDED' AND flow = 'OUTGOING')) AND EXISTS (
         SELECT FROM relay_payment r WHERE r.action_id = a.id AND (r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL
-            OR r.stage = 'incoming' AND r.node IS NULL AND r.receiver_id IS NULL AND coalesce(r.requeued_at, r.created_at) > $2::timestamptz) OFFSET 0))
-ORDER BY deadline, id LIMIT $3
+            OR r.stage = 'incoming' AND r.node IS NULL AND r.receiver_id IS NULL AND coalesce(r.requeued_at, r.created_at) BETWEEN $2::timestamptz AND $3::timestamptz) OFFSET 0))
+ORDER BY deadline, id LIMIT $4
 `
 
 type ListStuckParams struct {
 	At         *time.Time
 	WaitsSince time.Time
+	WaitsTo    time.Time
 	Page       int32
 }
 
@@ -795,10 +796,16 @@ type ListStuckRow struct {
 }
 
 // While a node is at an outgoing payment, a passed deadline is not a fault, as in BreaksOfDeadlines: a receiver may let it hang for hours. Nor is it of a
-// withdrawal that no node was given, while it may wait for one: waits_since is when what may wait until now began to. Each is looked up by its action,
-// rather than among all payments that are open.
+// withdrawal that no node was given, while it may wait for one: waits_since is when what may wait until now began to. What is said to have begun after
+// waits_to, as far ahead as clocks may be, was put back after it had failed by one that was further ahead: that hides nothing. Each is looked up by its
+// action, rather than among all payments that are open.
 func (q *Queries) ListStuck(ctx context.Context, arg ListStuckParams) ([]ListStuckRow, error) {
-	rows, err := q.db.Query(ctx, listStuck, arg.At, arg.WaitsSince, arg.Page)
+	rows, err := q.db.Query(ctx, listStuck,
+		arg.At,
+		arg.WaitsSince,
+		arg.WaitsTo,
+		arg.Page,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@
 SELECT o.state, count(*) AS actions, min(o.changed_at)::timestamptz AS oldest, count(*) FILTER (WHERE o.deadline <= @stuck_since::timestamptz AND NOT (
     (o.state = 'FORWARDING' OR (o.state = 'FORWARDED' AND o.flow = 'OUTGOING')) AND EXISTS (
         SELECT FROM relay_payment r WHERE r.action_id = o.id AND (r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL
-            OR r.stage = 'incoming' AND r.node IS NULL AND r.receiver_id IS NULL AND coalesce(r.requeued_at, r.created_at) > @waits_since::timestamptz) OFFSET 0))) AS stuck
+            OR r.stage = 'incoming' AND r.node IS NULL AND r.receiver_id IS NULL AND coalesce(r.requeued_at, r.created_at) BETWEEN @waits_since::timestamptz AND @waits_to::timestamptz) OFFSET 0))) AS stuck
 FROM (
     SELECT id, flow, state, deadline, changed_at FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') ORDER BY deadline, id LIMIT @page
 ) AS o GROUP BY o.state ORDER BY o.state;

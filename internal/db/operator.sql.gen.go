@@ -443,15 +443,16 @@ const openByState = `-- name: OpenByState :many
 SELECT o.state, count(*) AS actions, min(o.changed_at)::timestamptz AS oldest, count(*) FILTER (WHERE o.deadline <= $1::timestamptz AND NOT (
     (o.state = 'FORWARDING' OR (o.state = 'FORWARDED' AND o.flow = 'OUTGOING')) AND EXISTS (
         SELECT FROM relay_payment r WHERE r.action_id = o.id AND (r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL
-            OR r.stage = 'incoming' AND r.node IS NULL AND r.receiver_id IS NULL AND coalesce(r.requeued_at, r.created_at) > $2::timestamptz) OFFSET 0))) AS stuck
+            OR r.stage = 'incoming' AND r.node IS NULL AND r.receiver_id IS NULL AND coalesce(r.requeued_at, r.created_at) BETWEEN $2::timestamptz AND $3::timestamptz) OFFSET 0))) AS stuck
 FROM (
-    SELECT id, flow, state, deadline, changed_at FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') ORDER BY deadline, id LIMIT $3
+    SELECT id, flow, state, deadline, changed_at FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING') ORDER BY deadline, id LIMIT $4
 ) AS o GROUP BY o.state ORDER BY o.state
 `
 
 type OpenByStateParams struct {
 	StuckSince time.Time
 	WaitsSince time.Time
+	WaitsTo    time.Time
 	Page       int32
 }
 
@@ -466,7 +467,12 @@ type OpenByStateRow struct {
 // and the backlog hold.
 // Of a page of open actions, the oldest deadlines first: those that are stuck are among them. What a receiver lets hang is not, nor what waits for a node (ListStuck).
 func (q *Queries) OpenByState(ctx context.Context, arg OpenByStateParams) ([]OpenByStateRow, error) {
-	rows, err := q.db.Query(ctx, openByState, arg.StuckSince, arg.WaitsSince, arg.Page)
+	rows, err := q.db.Query(ctx, openByState,
+		arg.StuckSince,
+		arg.WaitsSince,
+		arg.WaitsTo,
+		arg.Page,
+	)
 	if err != nil {
 		return nil, err
 	}

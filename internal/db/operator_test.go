@@ -59,7 +59,7 @@ func TestWhatAnOperatorListsIsFoundInAnyHistory(t *testing.T) {
 			return err
 		}},
 		{"ListStuck", "relay_payment_action_id_key", "relay_payment_open", func() error {
-			_, err := q.ListStuck(ctx, db.ListStuckParams{At: new(time.Now()), WaitsSince: time.Now(), Page: 50})
+			_, err := q.ListStuck(ctx, db.ListStuckParams{At: new(time.Now()), WaitsSince: time.Now(), WaitsTo: time.Now(), Page: 50})
 			return err
 		}},
 		{"OverdueActions", "relay_payment_action_id_key", "relay_payment_open", func() error {
@@ -67,7 +67,7 @@ func TestWhatAnOperatorListsIsFoundInAnyHistory(t *testing.T) {
 			return err
 		}},
 		{"OpenByState", "relay_payment_action_id_key", "relay_payment_open", func() error {
-			_, err := q.OpenByState(ctx, db.OpenByStateParams{StuckSince: time.Now(), WaitsSince: time.Now(), Page: 10_000})
+			_, err := q.OpenByState(ctx, db.OpenByStateParams{StuckSince: time.Now(), WaitsSince: time.Now(), WaitsTo: time.Now(), Page: 10_000})
 			return err
 		}},
 		{"WebhooksOf the operator", "webhook_user", "webhook_pkey", func() error {

@@ -439,11 +439,11 @@ ORDER BY 1, 2;
 -- name: BreaksOfDeadlines :many
 -- Invariant 7, of everything open, in pages: past its deadline, or without what will ever move it. While a node is at an outgoing payment
 -- the deadline is the height at which the payer's payment is in danger; the clock's says only when we look. A withdrawal that no node was given
--- may wait for one: waits_since is when what may wait until now began to.
+-- may wait for one: waits_since is when what may wait until now began to. For waits_to see ListStuck.
 SELECT d.id, d.state, d.deadline, d.overdue::boolean AS overdue, d.too_high::boolean AS too_high, d.idle::boolean AS idle FROM (
     SELECT a.id, a.state, a.deadline,
         coalesce(a.deadline < @overdue::timestamptz AND NOT (coalesce(r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL
-                OR r.stage = 'incoming' AND r.node IS NULL AND r.receiver_id IS NULL AND coalesce(r.requeued_at, r.created_at) > @waits_since::timestamptz, false)
+                OR r.stage = 'incoming' AND r.node IS NULL AND r.receiver_id IS NULL AND coalesce(r.requeued_at, r.created_at) BETWEEN @waits_since::timestamptz AND @waits_to::timestamptz, false)
             AND (a.state = 'FORWARDING' OR (a.state = 'FORWARDED' AND a.flow = 'OUTGOING'))), false) AS overdue,
         coalesce(a.state <> 'FORWARDED' AND c.height > a.deadline_height, false) AS too_high, -- FORWARDED is the fifth's
         j.action_id IS NULL AS idle

@@ -249,7 +249,7 @@ const breaksOfDeadlines = `-- name: BreaksOfDeadlines :many
 SELECT d.id, d.state, d.deadline, d.overdue::boolean AS overdue, d.too_high::boolean AS too_high, d.idle::boolean AS idle FROM (
     SELECT a.id, a.state, a.deadline,
         coalesce(a.deadline < $1::timestamptz AND NOT (coalesce(r.stage IN ('in_work', 'pending_confirmation') AND r.inside_id IS NULL
-                OR r.stage = 'incoming' AND r.node IS NULL AND r.receiver_id IS NULL AND coalesce(r.requeued_at, r.created_at) > $2::timestamptz, false)
+                OR r.stage = 'incoming' AND r.node IS NULL AND r.receiver_id IS NULL AND coalesce(r.requeued_at, r.created_at) BETWEEN $2::timestamptz AND $3::timestamptz, false)
             AND (a.state = 'FORWARDING' OR (a.state = 'FORWARDED' AND a.flow = 'OUTGOING'))), false) AS overdue,
         coalesce(a.state <> 'FORWARDED' AND c.height > a.deadline_height, false) AS too_high, -- FORWARDED is the fifth's
         j.action_id IS NULL AS idle
@@ -261,14 +261,15 @@ SELECT d.id, d.state, d.deadline, d.overdue::boolean AS overdue, d.too_high::boo
             UNION ALL SELECT jsonb_array_elements_text(args->'with')::bigint AS action_id) AS named
         WHERE kind = 'advance' AND state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
     ) AS j ON j.action_id = a.id
-    WHERE a.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND a.id > $3
+    WHERE a.state NOT IN ('PAID', 'FAILED', 'RETRYING') AND a.id > $4
 ) AS d
-WHERE d.overdue OR d.too_high OR d.idle OR d.deadline IS NULL ORDER BY d.id LIMIT $4
+WHERE d.overdue OR d.too_high OR d.idle OR d.deadline IS NULL ORDER BY d.id LIMIT $5
 `
 
 type BreaksOfDeadlinesParams struct {
 	Overdue    time.Time
 	WaitsSince time.Time
+	WaitsTo    time.Time
 	After      int64
 	Page       int32
 }
@@ -284,11 +285,12 @@ type BreaksOfDeadlinesRow struct {
 
 // Invariant 7, of everything open, in pages: past its deadline, or without what will ever move it. While a node is at an outgoing payment
 // the deadline is the height at which the payer's payment is in danger; the clock's says only when we look. A withdrawal that no node was given
-// may wait for one: waits_since is when what may wait until now began to.
+// may wait for one: waits_since is when what may wait until now began to. For waits_to see ListStuck.
 func (q *Queries) BreaksOfDeadlines(ctx context.Context, arg BreaksOfDeadlinesParams) ([]BreaksOfDeadlinesRow, error) {
 	rows, err := q.db.Query(ctx, breaksOfDeadlines,
 		arg.Overdue,
 		arg.WaitsSince,
+		arg.WaitsTo,
 		arg.After,
 		arg.Page,
 	)

@@ -11,9 +11,9 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 )
 
-// apart is how far a machine's clock may differ from PostgreSQL's for what is due to be done. It is less than the wait,
+// Apart is how far a machine's clock may differ from PostgreSQL's for what is due to be done. It is less than the wait,
 // after the end of a day, before its rewards are paid: until then another process may still book payments on that day.
-const apart = time.Minute
+const Apart = time.Minute
 
 // ErrApart says that a clock is not to be believed.
 var ErrApart = errors.New("nothing is done here that is due by the clock until they agree")
@@ -33,7 +33,7 @@ func Confirm(ctx context.Context, on db.DBTX, clock func() time.Time) error {
 	if err != nil {
 		return err
 	}
-	if now := clock(); theirs.Before(begun.Add(-apart)) || theirs.After(now.Add(apart)) {
+	if now := clock(); theirs.Before(begun.Add(-Apart)) || theirs.After(now.Add(Apart)) {
 		return fmt.Errorf("this machine's clock and PostgreSQL's are %v apart: %w", now.Sub(theirs).Round(time.Second).Abs(), ErrApart)
 	}
 	return nil
