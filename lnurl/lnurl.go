@@ -43,7 +43,7 @@ type Config struct {
 }
 
 // Patience is how long a request may take. Meanwhile the receiver's wallets may be asked for an invoice
-// (wallet.Limits.Search); if none gives one, the remaining time is for an invoice of our own.
+// (SearchTimeout of paidaction.Settings); if none gives one, the remaining time is for an invoice of our own.
 const Patience = 35 * time.Second
 
 // NewHandler serves /.well-known/lnurlp/, /lnurlp/ and keyauth.Path.
