@@ -65,7 +65,7 @@ type Request struct {
 // Limits limit what is done for one user. The zero value of each stands for its default.
 type Limits struct {
 	Call     time.Duration // for one wallet's answer; default 20 seconds
-	Search   time.Duration // for all wallets' answers for one payment together, if the caller gives them no less; default 25 seconds
+	Search   time.Duration // for all wallets' answers for one payment together, unless the caller gives them less; default 25 seconds
 	Wallets  int           // per user; default 10
 	Failures int           // per genesis, after which a wallet is left out; default 2
 	Pending  int64         // of a wallet's invoices that wait unpaid inside ours, when it is left out; default 25
