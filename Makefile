@@ -39,7 +39,7 @@ build:
 	@test -x $(BIN)/lnd || echo "Building Holdfast, LND and btcd into $(BIN): five to ten minutes on two cores the first time, seconds later."
 	go build -tags "$(LND_TAGS)" -o $(BIN)/ $(PROGRAMS)
 
-## clean: remove everything that run and build made, unless something runs there
+## clean: remove everything that run and build made, unless run is at work
 clean:
 	@# What is there is claimed while it is in use, see internal/child.
 	@for claim in .holdfast/*/claim.lock; do test ! -e "$$claim" || flock -n "$$claim" true || \

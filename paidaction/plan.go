@@ -65,14 +65,18 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 	if p.node, err = e.Nodes.Issuer(ctx); err != nil || m != P2P {
 		return p, err
 	}
-	limited, cancel := context.WithTimeout(ctx, e.Settings.SearchTimeout)
+	search, cancel := context.WithTimeout(ctx, e.Settings.SearchTimeout)
 	defer cancel()
+	limited := search
 	if until, ends := ctx.Deadline(); ends {
-		limited, cancel = context.WithDeadline(limited, until.Add(-afterSearch))
+		limited, cancel = context.WithDeadline(search, until.Add(-afterSearch))
 		defer cancel()
 	}
 	p.forward, err = e.wrap(limited, a, p, peers)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil { // the time that is left is for another method
+		if search.Err() == nil && a.chosen && !a.unasked { // there is none: it had less time than the receiver's wallets may take
+			return p, Errorf(CodeTryAgain, "There was no time left to ask the receiver's wallet. Nothing was changed. Try again.")
+		}
 		return p, fmt.Errorf("%w: there was no time to find a way to a wallet", errNotOpen)
 	}
 	return p, err

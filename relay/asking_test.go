@@ -209,3 +209,15 @@ func TestASearchLeavesTimeForWhatFollowsIt(t *testing.T) {
 		t.Error("a search without a request has no bound")
 	}
 }
+
+// Who has chosen the receiver's wallet has no other way to pay. That there was no time to ask it says nothing of the wallet: the same request by itself
+// may succeed.
+func TestWhoChoseAWalletThatThereWasNoTimeToAskIsToTryAgain(t *testing.T) {
+	b := setup(t)
+	b.Engine.Relay = &searched{Relay: b.Relay}
+	late, end := context.WithTimeout(b.Ctx, time.Second) // less than a search leaves of it
+	defer end()
+	_, err := b.Engine.Pay(late, paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: b.item, Sats: 100},
+		Terms: paidaction.Terms{Method: paidaction.P2P}, Caller: enginetest.Caller(b.payer)})
+	b.WantRefusal(err, paidaction.CodeTryAgain)
+}

@@ -125,14 +125,12 @@ func TestTheDatabaseIsLost(t *testing.T) {
 	}
 }
 
-// rest makes sure that the pool has connections that work.
+// rest makes sure that the pool has connections that work, also in place of those that are in use: PostgreSQL may still be about to end one, and who
+// has one may give it back unused.
 func (b *bundle) rest() {
 	b.Helper()
+	b.Pool.Reset()
 	b.await("the database is back", func() bool { return b.Pool.Ping(b.Ctx) == nil })
-	for _, c := range b.Pool.AcquireAllIdle(b.Ctx) {
-		_ = c.Ping(b.Ctx)
-		c.Release()
-	}
 }
 
 // The connection is cut inside the very transaction that stores the preimage: all of it or nothing is there.

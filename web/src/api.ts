@@ -108,7 +108,10 @@ export function follow(query: string, variables: object, next: Following['next']
   }
 }
 
-const send = (message: object) => socket?.send(JSON.stringify(message))
+// send sends nothing over a connection that is closing: whatever is followed then is subscribed to over the next one (lost).
+function send(message: object) {
+  if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message))
+}
 
 function subscribe(id: string) {
   const { query, variables } = followed.get(id)!
