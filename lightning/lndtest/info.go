@@ -16,7 +16,6 @@ import (
 	"github.com/lightningnetwork/lnd/lnrpc/invoicesrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/verrpc"
 	"github.com/lightningnetwork/lnd/lnwire"
-	"github.com/lightningnetwork/lnd/zpay32"
 )
 
 // chainServer is chainrpc.ChainNotifier.
@@ -49,7 +48,7 @@ func (s *mainServer) GetInfo(ctx context.Context, _ *lnrpc.GetInfoRequest) (*lnr
 	}
 	return &lnrpc.GetInfoResponse{
 		Features:       features,
-		IdentityPubkey: hex.EncodeToString(nodeKey(cmp.Or(s.answersAs, s.Node.Name())).PubKey().SerializeCompressed()),
+		IdentityPubkey: publicKey(cmp.Or(s.answersAs, s.Node.Name())),
 		Alias:          s.Node.Name(), Version: s.version,
 		Chains:      []*lnrpc.Chain{{Chain: "bitcoin", Network: network.Name}},
 		BlockHeight: chain.Height, SyncedToChain: chain.Synced, SyncedToGraph: !s.graphless,
@@ -87,7 +86,7 @@ func (s *mainServer) GetNodeInfo(_ context.Context, in *lnrpc.NodeInfoRequest) (
 }
 
 func (s *mainServer) DecodePayReq(_ context.Context, in *lnrpc.PayReqString) (*lnrpc.PayReq, error) {
-	decoded, err := zpay32.Decode(in.PayReq, network)
+	decoded, err := decode(in.PayReq)
 	if err != nil {
 		return nil, err
 	}

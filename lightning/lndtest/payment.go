@@ -14,7 +14,6 @@ import (
 	"github.com/lightningnetwork/lnd/lnrpc"
 	"github.com/lightningnetwork/lnd/lnrpc/routerrpc"
 	paymentsdb "github.com/lightningnetwork/lnd/payments/db"
-	"github.com/lightningnetwork/lnd/zpay32"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
@@ -151,7 +150,7 @@ func (s *routerServer) SendPaymentV2(in *routerrpc.SendPaymentRequest, out route
 	if in.PaymentRequest == "" {
 		return s.probe(in, out)
 	}
-	decoded, err := zpay32.Decode(in.PaymentRequest, network)
+	decoded, err := decode(in.PaymentRequest)
 	if err != nil {
 		return err
 	}
