@@ -43,6 +43,11 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 	if (m == P2P || m == Outgoing) && e.Relay == nil || m == P2P && a.indirect {
 		return p, errNotOpen
 	}
+	if m == P2P || m == Outgoing {
+		if err := e.unused(ctx, a); err != nil {
+			return p, err
+		}
+	}
 	if m == Outgoing {
 		a.turn.Leave() // nobody waits for a stranger's server
 		payee, err := a.def.payee(a.args)
@@ -80,4 +85,17 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 		return p, fmt.Errorf("%w: there was no time to find a way to a wallet", errNotOpen)
 	}
 	return p, err
+}
+
+// unused is errKeyUsed where the key of an attempt was used before. No stranger is asked again for what is done: whoever
+// repeats a request would wait for them, and what they fail to give would count against them.
+func (e *Engine) unused(ctx context.Context, a *attempt) error {
+	if a.key == nil {
+		return nil
+	}
+	_, used, err := e.winner(ctx, a)
+	if used {
+		return errKeyUsed
+	}
+	return err
 }

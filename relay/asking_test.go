@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -220,4 +221,44 @@ func TestWhoChoseAWalletThatThereWasNoTimeToAskIsToTryAgain(t *testing.T) {
 	_, err := b.Engine.Pay(late, paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: b.item, Sats: 100},
 		Terms: paidaction.Terms{Method: paidaction.P2P}, Caller: enginetest.Caller(b.payer)})
 	b.WantRefusal(err, paidaction.CodeTryAgain)
+}
+
+// Whoever repeats a request under its key is told what was done. No receiver's wallet, and no address, is asked for it again: they may take long
+// to answer, and where they fail it would count against them.
+func TestARepeatedRequestAsksNoStranger(t *testing.T) {
+	b := newBundle(t, paidaction.Settings{}, "one").rich(100)
+	asked := 0
+	b.wallet.Before = func() { asked++ }
+	failed := b.zap()
+	if _, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), failed.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.WantState(failed.ID, paidaction.Failed)
+	for name, request := range map[string]func(key string) (*paidaction.PaidAction, error){
+		"a zap": func(key string) (*paidaction.PaidAction, error) {
+			return b.Try(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, paidaction.P2P, key)
+		},
+		"a zap of somebody who has not signed in": func(key string) (*paidaction.PaidAction, error) {
+			return b.Try(0, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, "", key)
+		},
+		"a next attempt": func(key string) (*paidaction.PaidAction, error) {
+			return b.Engine.Retry(b.Ctx, enginetest.Caller(b.payer), failed.ID, key, paidaction.Terms{Method: paidaction.P2P}, nil)
+		},
+		"a withdrawal to an address": func(key string) (*paidaction.PaidAction, error) {
+			return b.Try(b.payer, community.KindWithdraw, community.WithdrawArgs{To: fmt.Sprintf("%d@holdfast.example", b.author), Sats: new(int64(10)), MaxFeeSats: 5}, "", key)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked = 0
+			key := "twenty-two characters: " + name
+			made, err := request(key)
+			if err != nil || asked != 1 {
+				t.Fatalf("%v; %d wallets were asked, want 1", err, asked)
+			}
+			again, err := request(key)
+			if err != nil || again.ID != made.ID || asked != 1 {
+				t.Errorf("%+v, %v; %d wallets were asked, want the first action and none more", again, err, asked)
+			}
+		})
+	}
 }

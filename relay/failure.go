@@ -56,6 +56,18 @@ var tells = map[string]*paidaction.Error{
 var unreachable = paidaction.Errorf(paidaction.CodePaymentFailed,
 	"The receiver could not be reached. You get the money back.")
 
+// outOfFee is what only who withdraws can do something about.
+var outOfFee = paidaction.Errorf(paidaction.CodePaymentFailed,
+	"No way to the receiver was found for the fee that you allow. You get the money back. Allow a higher one, or try again later.")
+
+// nodesReason is why a payment is given up that has failed at a node.
+func nodesReason(row db.RelayPayment, label string) reason {
+	if row.PayerID != nil && label == string(paidaction.ReasonNoRoute) {
+		return reason{label, outOfFee}
+	}
+	return reasonOf(label)
+}
+
 func reasonOf(label string) reason {
 	return reason{cmp.Or(label, unnamed), cmp.Or(tells[label], unreachable)}
 }

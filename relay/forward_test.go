@@ -659,6 +659,9 @@ func (b *bundle) full() {
 	b.Helper()
 	_, err := b.Try(b.payer, community.KindZap, community.ZapArgs{Item: b.item, Sats: 100}, paidaction.P2P, "")
 	b.WantRefusal(err, paidaction.CodeMethodUnavailable)
+	if refusal, _ := paidaction.AsRefusal(err); !strings.Contains(refusal.Message, "receiver") {
+		b.Errorf("it is for want of a wallet of the receiver's, and the payer is told: %s", refusal.Message)
+	}
 }
 
 // A wallet is not flooded: of its invoices so many wait inside of ours, and one more as soon as one of them is paid or given up.

@@ -26,7 +26,7 @@ const (
 )
 
 // errProbing says that too many probes to one receiver are out.
-var errProbing = &wrap.Violation{Code: "PROBES_HANG", Why: "routes to it were tried, and its node has not answered"}
+var errProbing = &wrap.Violation{Code: "PROBES_HANG", Why: "routes to it were tried, and nobody has seen these tries come back"}
 
 // probe asks a node for a route, unless too many probes to the receiver hang. A probe without an answer in time stays
 // noted as hanging, until its node tells that it has come back; not one that its node has not come to send.

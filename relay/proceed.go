@@ -169,7 +169,7 @@ func (r *Relay) look(ctx context.Context, row db.RelayPayment) (paidaction.Outco
 		return paidaction.Outcome{}, err
 	}
 	end := ending{attempt, endedFailed, string(now.Failure)}
-	return r.ended(ctx, row, end, reasonOf(end.reason))
+	return r.ended(ctx, row, end, nodesReason(row, end.reason))
 }
 
 // outcomeOf is what it means that a node shows the preimage. The cost is known once no part is under way any more.

@@ -220,7 +220,7 @@ func (r *Relay) finished(ctx context.Context, c *claim, last paidaction.PaymentU
 			r.lacked(ctx, c) // before another such payment is claimed
 		}
 		end := ending{c.attempt, endedFailed, string(last.Failure)}
-		if _, err := r.ended(ctx, c.row, end, reasonOf(end.reason)); err != nil {
+		if _, err := r.ended(ctx, c.row, end, nodesReason(c.row, end.reason)); err != nil {
 			r.Log.WarnContext(ctx, "the end of a payment could not be stored", "action", c.row.ActionID, "error", err)
 		}
 	}

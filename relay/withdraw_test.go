@@ -90,6 +90,8 @@ func TestAWithdrawalThatFailsIsRefunded(t *testing.T) {
 			b.Run(b.Relay)
 			if failed := b.Await(pa.ID, paidaction.Failed); failed.Failure.Code != paidaction.CodePaymentFailed {
 				t.Errorf("%v", failed.Failure)
+			} else if told, noWay := strings.Contains(failed.Failure.Message, "a higher"), name == "the fee limit is too low" || name == "no route"; told != noWay {
+				t.Errorf("told to allow a higher fee: %v, want %v: %s", told, noWay, failed.Failure.Message)
 			}
 			b.wantPaidOut(inv.Hash, 0)
 			b.wantSats(100_000)

@@ -181,13 +181,19 @@ func (w *Webhooks) Remove(ctx context.Context, owner Owner, id int64, may func(c
 	return nil
 }
 
-// Test sends a message that reports nothing, and returns at once. NOT_FOUND if the webhook is not the owner's.
+// Test sends a message that reports nothing, and returns at once.
+//
+// Errors: NOT_FOUND if the webhook is not the owner's, INVALID_INPUT if it is disabled.
 func (w *Webhooks) Test(ctx context.Context, owner Owner, id int64) (Message, error) {
 	q := db.New(w.Pool)
-	if _, err := q.WebhookOf(ctx, db.WebhookOfParams{ID: id, UserID: owner}); errors.Is(err, pgx.ErrNoRows) {
+	hook, err := q.WebhookOf(ctx, db.WebhookOfParams{ID: id, UserID: owner})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
 		return Message{}, errNoSuch()
-	} else if err != nil {
+	case err != nil:
 		return Message{}, fmt.Errorf("read a webhook: %w", err)
+	case hook.DisabledAt != nil: // the message would be given up at once
+		return Message{}, paidaction.Errorf(paidaction.CodeInvalidInput, "This webhook is disabled. Enable it first.")
 	}
 	message, err := q.InsertTestMessage(ctx, db.InsertTestMessageParams{WebhookID: id, Type: testType, At: w.now()})
 	if errors.Is(err, pgx.ErrNoRows) { // removed meanwhile

@@ -211,6 +211,11 @@ func TestAServerIsTriedUntilItHasFailedForThreeDays(t *testing.T) {
 	if len(w.log(id)) != 1 {
 		t.Error("a webhook that is disabled gets messages")
 	}
+	_, err = w.Test(w.Ctx, &alice, id)
+	w.WantRefusal(err, paidaction.CodeInvalidInput)
+	if len(w.log(id)) != 1 {
+		t.Error("a test of a webhook that is disabled is stored, and given up at once")
+	}
 	// Once it works again, it is told again, and messages that were given up can be sent once more.
 	s.Answers(nil)
 	if _, err := w.Enable(w.Ctx, &alice, id, true, nil); err != nil {
