@@ -163,6 +163,22 @@ func TestARestIsWrittenDownWhenTheContextIsOver(t *testing.T) {
 	w.open(briefly(), alice).none(pool.Need{}, pool.Cooling)
 }
 
+// A node at fault rests also if the lease was lost meanwhile, whoever has the lock by now.
+func TestANodeAtFaultRestsWhoeverHasTheLock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := member{"alice", newNode("a", 1000*sat), 1}
+	locker := w.locker(lock.Settings{})
+	lease := w.openOn(w.db, locker, briefly(), alice).lease(pool.Need{})
+	if err := locker.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Release(t.Context(), pool.NodeFault("NO_ROUTE")); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("the release: %v", err)
+	}
+	w.open(briefly(), alice).none(pool.Need{}, pool.Cooling)
+}
+
 // The cooldown is stored before the lock is released: no process that waits for the lock slips in between.
 func TestNobodySlipsInBetweenReleaseAndCooldown(t *testing.T) {
 	t.Parallel()
