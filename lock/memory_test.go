@@ -138,6 +138,23 @@ func (s lateTouch) Touch(ctx context.Context, touches []lock.Touch) (map[string]
 	return late(s.Memory.Touch(ctx, touches))
 }
 
+// TestALeaseThatHasExpiredIsNobodys: the next one to ask has the lock at once, before anybody has noticed the end.
+func TestALeaseThatHasExpiredIsNobodys(t *testing.T) {
+	t.Parallel()
+	store := lock.NewMemory(0)
+	one := locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}
+	late := locktest.Acquire(t, locktest.Open(t, one, lock.Settings{}), "k", lock.Options{})
+	store.Expire("k")
+	next, err := locktest.Open(t, one, lock.Settings{}).TryAcquire(t.Context(), "k", lock.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := late.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("the late one's release: %v", err)
+	}
+	locktest.Release(t, next)
+}
+
 // TestFencesGrowOverARestart: what a lease of the process before wrote is not above all that comes after it.
 func TestFencesGrowOverARestart(t *testing.T) {
 	t.Parallel()
