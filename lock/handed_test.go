@@ -111,3 +111,27 @@ func TestALockThatComesTooLateIsGivenBack(t *testing.T) {
 		})
 	}
 }
+
+// TestAForgottenPlaceIsTakenAgain: whoever waits in a place that the store knows no longer takes one at the end, and does
+// not wait in vain.
+func TestAForgottenPlaceIsTakenAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := lock.NewMemory(0)
+		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+		held := locktest.Acquire(t, l, "k", lock.Options{})
+		waits := locktest.Go(t.Context(), l, "k", lock.Options{})
+		synctest.Wait()
+		store.Forget("k")
+		<-time.After(time.Second)
+		if n := store.Waiting("k"); n != 1 {
+			t.Errorf("%d places are taken, want 1", n)
+		}
+		locktest.Release(t, held)
+		if r := <-waits; r.Err != nil {
+			t.Error(r.Err)
+		} else {
+			locktest.Release(t, r.Lease)
+		}
+	})
+}
