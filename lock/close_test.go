@@ -53,3 +53,22 @@ func TestWhatIsGrantedBesideCloseEndsWithIt(t *testing.T) {
 		}
 	})
 }
+
+// TestCloseEndsAWaitBehindAPlace: who waits behind a place that nobody uses or leaves, for however long they may, is told
+// of Close, which waits for them.
+func TestCloseEndsAWaitBehindAPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return lock.NewMemory(0), nil }}, lock.Settings{})
+		place := l.Queue("k")
+		defer place.Leave()
+		behind := locktest.Go(t.Context(), l, "k", lock.Options{MaxWait: lock.Unlimited})
+		synctest.Wait()
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if r := <-behind; !errors.Is(r.Err, lock.ErrClosed) {
+			t.Errorf("the wait: %v", r.Err)
+		}
+	})
+}

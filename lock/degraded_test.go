@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -126,6 +127,29 @@ func TestCloseEndsWhatWentOnWithoutTheStore(t *testing.T) {
 		}
 		if _, err := l.Acquire(t.Context(), "k", open); !errors.Is(err, lock.ErrClosed) {
 			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
+// closing closes a Locker when it says that somebody goes on without the store.
+type closing struct {
+	slog.Handler
+	locker **lock.Locker
+}
+
+func (h closing) Enabled(_ context.Context, level slog.Level) bool { return level == slog.LevelError }
+
+func (h closing) Handle(context.Context, slog.Record) error { return (*h.locker).Close() }
+
+// TestNobodyGoesOnBesideClose: who would go on without the store at the moment of Close is turned away like all others,
+// and nothing is begun for them that nobody would end.
+func TestNobodyGoesOnBesideClose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var l *lock.Locker
+		l = openedWith(t, "", errAway, lock.Settings{Log: slog.New(closing{slog.DiscardHandler, &l})})
+		if _, err := l.Acquire(t.Context(), "k", open); !errors.Is(err, lock.ErrClosed) {
+			t.Errorf("who would go on: %v", err)
 		}
 	})
 }

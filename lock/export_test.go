@@ -73,3 +73,10 @@ func (s *Lease) Until() time.Time {
 	defer s.mu.Unlock()
 	return s.ends()
 }
+
+// Forget loses the places of all who wait for a key, as the crash of a server may.
+func (m *Memory) Forget(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keys[key].queue = nil
+}

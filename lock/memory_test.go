@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -138,6 +139,23 @@ func (s lateTouch) Touch(ctx context.Context, touches []lock.Touch) (map[string]
 	return late(s.Memory.Touch(ctx, touches))
 }
 
+// TestALeaseThatHasExpiredIsNobodys: the next one to ask has the lock at once, before anybody has noticed the end.
+func TestALeaseThatHasExpiredIsNobodys(t *testing.T) {
+	t.Parallel()
+	store := lock.NewMemory(0)
+	one := locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}
+	late := locktest.Acquire(t, locktest.Open(t, one, lock.Settings{}), "k", lock.Options{})
+	store.Expire("k")
+	next, err := locktest.Open(t, one, lock.Settings{}).TryAcquire(t.Context(), "k", lock.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := late.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("the late one's release: %v", err)
+	}
+	locktest.Release(t, next)
+}
+
 // TestFencesGrowOverARestart: what a lease of the process before wrote is not above all that comes after it.
 func TestFencesGrowOverARestart(t *testing.T) {
 	t.Parallel()
@@ -176,23 +194,29 @@ func TestATouchCountsFromBeforeTheQuestion(t *testing.T) {
 	}
 }
 
-// TestAShortLeaseIsShortFromTheQueueToo: who is handed the lock has it for as long as they asked for, though their process lives on.
+// TestAShortLeaseIsShortFromTheQueueToo: who is handed the lock has it for as long as they asked for, though their process
+// lives on, and may have said so more than once.
 func TestAShortLeaseIsShortFromTheQueueToo(t *testing.T) {
 	t.Parallel()
-	store := lock.NewMemory(0)
-	strategy := locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}
-	first, second := locktest.Open(t, strategy, locktest.Patient), locktest.Open(t, strategy, locktest.Patient)
-	lease := locktest.Acquire(t, first, "k", lock.Options{})
-	const ttl = 2 * time.Second
-	handed := locktest.Go(t.Context(), second, "k", lock.Options{TTL: ttl, Manual: true})
-	locktest.Eventually(t, "it waits", func() bool { return store.Waiting("k") == 1 })
-	locktest.Release(t, lease)
-	got := locktest.Wait(t, "the lease", handed)
-	if got.Err != nil {
-		t.Fatal(got.Err)
-	}
-	if left := time.Until(got.Lease.Until()); left > ttl {
-		t.Errorf("it is taken to last for %v, and was asked for for %v", left, ttl)
+	for _, waits := range []time.Duration{0, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			store := lock.NewMemory(0)
+			strategy := locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}
+			first, second := locktest.Open(t, strategy, lock.Settings{}), locktest.Open(t, strategy, lock.Settings{})
+			lease := locktest.Acquire(t, first, "k", lock.Options{})
+			const ttl = 100 * time.Millisecond
+			handed := locktest.Go(t.Context(), second, "k", lock.Options{TTL: ttl, Manual: true})
+			synctest.Wait()
+			<-time.After(waits)
+			locktest.Release(t, lease)
+			got := <-handed
+			if got.Err != nil {
+				t.Fatal(got.Err)
+			}
+			if left := time.Until(got.Lease.Until()); left > ttl {
+				t.Errorf("after %v it is taken to last for %v, and was asked for for %v", waits, left, ttl)
+			}
+		})
 	}
 }
 

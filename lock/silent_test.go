@@ -245,3 +245,26 @@ func TestTheFirstToWaitIsPatientToo(t *testing.T) {
 		locktest.Release(t, held)
 	})
 }
+
+// TestAFailedReleaseIsMadeUpFor: whom the store did not answer at the release keeps the lock from the next no longer than
+// the store is silent, however long the lease would have lasted.
+func TestAFailedReleaseIsMadeUpFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := silent{Memory: lock.NewMemory(0), now: &atomic.Bool{}}
+		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+		const long = time.Hour
+		lease := locktest.Acquire(t, l, "k", lock.Options{TTL: long, MaxHold: lock.Unlimited})
+		store.now.Store(true)
+		if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrUnavailable) {
+			t.Errorf("the release: %v", err)
+		}
+		store.now.Store(false)
+		<-time.After(long / 60)
+		next, err := l.TryAcquire(t.Context(), "k", lock.Options{})
+		if err != nil {
+			t.Fatalf("the next: %v", err)
+		}
+		locktest.Release(t, next)
+	})
+}

@@ -484,6 +484,16 @@ func TestFoldsAreDrained(t *testing.T) {
 	if err := w.config.Metrics.failures.WithLabelValues("folding of failing").Write(&told); err != nil || told.GetCounter().GetValue() != 1 {
 		t.Errorf("a fold that failed was told of %v times, %v", told.GetCounter().GetValue(), err)
 	}
+	rounds := 0
+	worker.Fold(w.ctx, Fold{"endless", func(context.Context, *db.Queries) (int, error) {
+		if rounds++; rounds > foldRounds {
+			return 0, nil
+		}
+		return 1, nil
+	}})
+	if rounds != foldRounds {
+		t.Errorf("where there is always something new, one turn had %d rounds", rounds)
+	}
 }
 
 // A chore that fails is reported, and called again at its next turn.

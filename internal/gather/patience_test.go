@@ -146,6 +146,91 @@ func TestWhoIsInAGroupIsDone(t *testing.T) {
 	})
 }
 
+// A place that becomes free goes at once to those who wait, if they are enough, even while another group is under way.
+func TestAFreePlaceGoesToThoseWhoAreEnough(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g, begun, token := gatedPlaces(2, 4)
+		items := make([]item, 5)
+		over := make(chan error, len(items))
+		for i := range items { // one, then two in the other place, then two without one
+			go func() { over <- g.Do(t.Context(), &items[i]) }()
+			synctest.Wait()
+		}
+		for range 2 {
+			<-begun
+		}
+		token <- struct{}{}
+		synctest.Wait()
+		if len(begun) != 1 || g.Waiting() != 0 {
+			t.Errorf("%d groups began in the free place, and %d wait beside it", len(begun), g.Waiting())
+		}
+		token <- struct{}{}
+		token <- struct{}{}
+		for range items {
+			if err := <-over; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// There are never more groups under way than places, even if the patience of some ends at the moment at which enough
+// come to take the last place.
+func TestNoMoreGroupsThanPlaces(t *testing.T) {
+	t.Parallel()
+	for range 30 { // of what happens in one moment, anything may come first
+		synctest.Test(t, func(t *testing.T) {
+			const places = 2
+			var under atomic.Int32
+			end := make(chan struct{})
+			g := gather.New(places, 4, func(context.Context, []*item) {
+				if n := under.Add(1); n > places {
+					t.Errorf("%d groups in %d places", n, places)
+				}
+				<-end
+				under.Add(-1)
+			})
+			g.Patience = patience
+			over := make(chan error, 8)
+			ask := func() { over <- g.Do(t.Context(), &item{}) }
+			go ask() // takes a place
+			synctest.Wait()
+			go ask() // waits
+			synctest.Wait()
+			for range cap(over) - 2 {
+				go func() {
+					<-time.After(patience)
+					ask()
+				}()
+			}
+			pass(patience)
+			close(end)
+			for range cap(over) {
+				if err := <-over; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// Who is done alone is done in their own time: it ends when they give up.
+func TestWhoIsAloneEndsAlone(t *testing.T) {
+	t.Parallel()
+	g, begun, token := gated(10)
+	ctx, leave := context.WithCancel(t.Context())
+	var alone item
+	over := make(chan error)
+	go func() { over <- g.Do(ctx, &alone) }()
+	<-begun
+	leave()
+	token <- struct{}{}
+	if err := <-over; err != nil || !alone.ended {
+		t.Errorf("%v, %+v", err, alone)
+	}
+}
+
 // Who is given a group to do at the very moment at which they give up does it: the others wait for them.
 func TestWhoIsToDoAGroupDoesIt(t *testing.T) {
 	t.Parallel()

@@ -71,6 +71,35 @@ func TestWaitingIsGivenUp(t *testing.T) {
 	})
 }
 
+// Whoever holds a place is remembered, whoever else has gone: the next one waits for it.
+func TestAPlaceIsHeldWhoeverGoes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1)
+		held := make(chan func(), 3)
+		take := func() {
+			go func() {
+				give, err := s.Take(t.Context(), "a", nil)
+				if err != nil {
+					t.Error(err)
+				}
+				held <- give
+			}()
+			synctest.Wait()
+		}
+		take() // holds the place
+		take() // waits for it
+		(<-held)()
+		synctest.Wait()
+		take()
+		if len(held) != 1 {
+			t.Errorf("%d hold the one place", len(held))
+		}
+		(<-held)()
+		(<-held)()
+	})
+}
+
 // Where a simulation decides who goes on, it is told whether there is still nothing to take.
 func TestASimulationWaits(t *testing.T) {
 	t.Parallel()

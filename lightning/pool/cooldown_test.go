@@ -163,6 +163,35 @@ func TestARestIsWrittenDownWhenTheContextIsOver(t *testing.T) {
 	w.open(briefly(), alice).none(pool.Need{}, pool.Cooling)
 }
 
+// Whoever has lost the lock is told so at the release, and the lock is not kept for the next payment. A node at fault
+// rests all the same, whoever has the lock by now.
+func TestTheReleaseOfALostLease(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		outcome pool.Outcome
+		rests   bool
+	}{"the node's fault": {pool.NodeFault("NO_ROUTE"), true}, "the receiver's fault": {pool.ReceiverFault(), false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			alice := member{"alice", newNode("a", 1000*sat), 1}
+			locker := w.locker(lock.Settings{})
+			lease := w.openOn(w.db, locker, briefly(), alice).lease(pool.Need{})
+			if err := locker.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := lease.Release(t.Context(), c.outcome); !errors.Is(err, lock.ErrLost) {
+				t.Errorf("the release: %v", err)
+			}
+			if next := w.open(briefly(), alice); c.rests {
+				next.none(pool.Need{}, pool.Cooling)
+			} else {
+				release(t, next.lease(pool.Need{}), pool.ReceiverFault())
+			}
+		})
+	}
+}
+
 // The cooldown is stored before the lock is released: no process that waits for the lock slips in between.
 func TestNobodySlipsInBetweenReleaseAndCooldown(t *testing.T) {
 	t.Parallel()

@@ -282,6 +282,50 @@ func TestALeaseThatComesTooLateIsGivenBack(t *testing.T) {
 	}
 }
 
+// Who comes while a lock is on its way to those who have given up does not get it: it would end with their wait.
+func TestALeaseDoesNotEndWithTheWaitOfAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := quick()
+	s.Probe, s.Cooldown = time.Hour, 0
+	alice := member{"alice", newNode("a", 1000*sat), 1}
+	elsewhere := w.open(s, alice)
+	var waits atomic.Bool
+	reading, read := make(chan struct{}), make(chan struct{})
+	database := &switched{DBTX: w.db, asked: func() {
+		if waits.Swap(false) {
+			close(reading)
+			<-read
+		}
+	}}
+	p := w.openOn(database, w.locker(lock.Settings{}), s, alice)
+	held := elsewhere.lease(pool.Need{})
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	gone := make(chan error, 1)
+	go func() {
+		_, err := p.Acquire(ctx, pool.Need{})
+		gone <- err
+	}()
+	locktest.Eventually(t, "it waits", func() bool { return p.QueuedFor("alice") == 1 })
+	waits.Store(true)
+	release(t, held, pool.Done(0))
+	locktest.Wait(t, "the lock", reading)
+	giveUp()
+	if err := locktest.Wait(t, "the end of the wait", gone); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	next := p.leased(pool.Need{})
+	locktest.Eventually(t, "the next waits", func() bool { return p.Waiting() == 1 })
+	close(read)
+	lease := got(t, "the next", next)
+	p.health() // asks the database: time enough for a lease to end that is going to
+	if err := lease.Context().Err(); err != nil {
+		t.Errorf("the next one's lease: %v", context.Cause(lease.Context()))
+	}
+	release(t, lease, pool.Done(0))
+}
+
 // The lease's context ends with that of Acquire, and the lease can still be released then.
 func TestTheContextOfALease(t *testing.T) {
 	t.Parallel()
