@@ -108,6 +108,7 @@ func TestWhatIsNotThereIsNamedWithWhereToLook(t *testing.T) {
 		"users key bob --scopes READ": `there is no user "bob": holdfast users add`,
 		"users trust bob 1":           `there is no user "bob": holdfast users add`,
 		"webhooks enable 99":          "there is no webhook 99: holdfast webhooks list",
+		"webhooks rotate 99":          "there is no webhook 99: holdfast webhooks list",
 		"webhooks remove 99":          "there is no webhook 99: holdfast webhooks list",
 		"nodes drain mallory":         `There is no node "mallory": no process has ever used it. holdfast nodes`,
 

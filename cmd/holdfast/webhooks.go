@@ -24,6 +24,7 @@ type webhooksCommand struct {
 	Add    webhooksAdd    `cmd:"" changes:"" help:"Add a webhook that is told of everybody's actions. Its signing secret is shown only this once."`
 	List   webhooksList   `cmd:"" help:"List the operator's webhooks."`
 	Enable webhooksEnable `cmd:"" changes:"" help:"Enable a webhook that was disabled, and send it a test."`
+	Rotate webhooksRotate `cmd:"" changes:"" help:"Make a new signing secret. It is shown only this once; for a day those before it sign too."`
 	Remove webhooksRemove `cmd:"" changes:"" help:"Remove one of the operator's webhooks."`
 }
 
@@ -105,6 +106,20 @@ func (c webhooksEnable) Run(ctx context.Context, e *environment) error {
 			return err
 		}
 		return e.print(map[string]int64{"enabled": c.ID}, func(t *table) { t.row(fmt.Sprintf("Webhook %d is enabled; a test message is on its way.", c.ID)) })
+	})
+}
+
+type webhooksRotate struct {
+	ID int64 `arg:"" help:"The webhook's number."`
+}
+
+func (c webhooksRotate) Run(ctx context.Context, e *environment) error {
+	return withWebhooks(ctx, e, func(all *webhook.Webhooks) error {
+		_, secret, err := all.Rotate(ctx, nil, c.ID, nil)
+		if err != nil {
+			return noSuchWebhook(c.ID, err)
+		}
+		return e.print(map[string]string{"secret": secret}, func(t *table) { t.row("secret", secret) })
 	})
 }
 

@@ -40,6 +40,11 @@ func TestWebhooks(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &list); err != nil || code != exitOK || len(list) != 1 || list[0].ID != made.ID || strings.Contains(out, made.Secret) {
 		t.Errorf("exit code %d, %v\n%s%s", code, err, out, said)
 	}
+	code, out, said = command(t, env, "webhooks", "rotate", fmt.Sprint(made.ID))
+	var rotated struct{ Secret string }
+	if err := json.Unmarshal([]byte(out), &rotated); err != nil || code != exitOK || !strings.HasPrefix(rotated.Secret, "whsec_") || rotated.Secret == made.Secret {
+		t.Errorf("webhooks rotate: exit code %d, %v\n%s%s", code, err, out, said)
+	}
 	for _, want := range []int{exitOK, exitFailed} {
 		code, out, said := command(t, env, "webhooks", "remove", fmt.Sprint(made.ID))
 		if code != want || strings.Contains(out, fmt.Sprintf(`"removed": %d`, made.ID)) != (want == exitOK) {

@@ -5328,12 +5328,13 @@ type Mutation {
   territoryUnarchive(name: String!, billing: TerritoryBilling!, autoRenew: Boolean! = false,
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): TerritoryUnarchiveAction @pays(kind: "TERRITORY_UNARCHIVE") @needs(scope: SPEND)
 
-  "Pays a user: into their own wallet if they have one, otherwise into their balance."
+  "Pays a user whole sats: into their own wallet if they have one, otherwise into their balance."
   receive(user: ID!, msat: Msat!, comment: String,
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): ReceiveAction @pays(kind: "RECEIVE") @needs(scope: SPEND)
   """
   Pays an invoice (bolt11), a lightning address or an LNURL from your balance of sats. For the latter two, sats is required, and a comment
-  may be sent along if they take one. Routing may cost up to maxFeeSats; what is not used comes back.
+  may be sent along if they take one. Routing may cost up to maxFeeSats; what is not used comes back. Where no way is found for
+  so little, the withdrawal fails (PAYMENT_FAILED). Lightning wallets often allow a hundredth of the amount.
   """
   withdraw(to: String!, sats: Sats, maxFeeSats: Sats!, comment: String,
     idempotencyKey: String, paymentMethod: PaymentMethod, maxCostSats: Sats): WithdrawAction @pays(kind: "WITHDRAW") @needs(scope: WITHDRAW)
@@ -5750,7 +5751,10 @@ type ItemEdit {
   createdAt: Time!
 }
 
-"A file. Send it as the body of POST /uploads, with its Content-Type; the answer has its id."
+"""
+A file. Send it as the body of POST /uploads, with its Content-Type and the API key, or without one; the answer is JSON with id, url, bytes,
+contentType and feeSats, which the item that carries it will cost more.
+"""
 type Upload {
   id: ID!
   "The path of the file at this service."
