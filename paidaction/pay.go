@@ -258,7 +258,7 @@ func (e *Engine) walk(ctx context.Context, a *attempt, forced Method) (*PaidActi
 		return nil, Errorf(CodeInsufficientFunds, "Your balance does not cover this. Add to it, or pay by invoice.")
 	}
 	if forced == P2P {
-		return nil, Errorf(CodeMethodUnavailable, "The receiver has no wallet that gives an invoice for this now. Choose another method, or try again later.")
+		return nil, Errorf(CodeMethodUnavailable, "No wallet of the receiver's gives an invoice for this now. Choose another method, or try again later.")
 	}
 	return nil, Errorf(CodeMethodUnavailable, "There is no way for you to pay for this. Sign in, or choose another method.")
 }
