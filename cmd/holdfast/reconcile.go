@@ -82,7 +82,7 @@ func invariantsTable(report *reconcile.Report) func(t *table) {
 				t.row("", "    What to do: "+b.Mend)
 			}
 			if more := i.Broken - int64(len(told)); more > 0 {
-				t.row("", fmt.Sprintf("  and %d more: --json has them all", more))
+				t.row("", fmt.Sprintf("  and %d more; --json names up to a thousand in all", more))
 			}
 		}
 		if report.Archived > 0 {

@@ -258,12 +258,7 @@ func TestALeaseThatComesTooLateIsGivenBack(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		giveUp = cancel
-		done := make(chan error, 1)
-		go func() {
-			_, err := p.Acquire(ctx, pool.Need{})
-			done <- err
-		}()
-		locktest.Eventually(t, "it waits", func() bool { return p.QueuedFor("alice") == 1 })
+		done := p.waiting(ctx, "alice")
 		waits.Store(true)
 		release(t, held, pool.Done(0))
 		err := locktest.Wait(t, "the end of the wait", done)
@@ -302,12 +297,7 @@ func TestALeaseDoesNotEndWithTheWaitOfAnother(t *testing.T) {
 	held := elsewhere.lease(pool.Need{})
 	ctx, giveUp := context.WithCancel(t.Context())
 	defer giveUp()
-	gone := make(chan error, 1)
-	go func() {
-		_, err := p.Acquire(ctx, pool.Need{})
-		gone <- err
-	}()
-	locktest.Eventually(t, "it waits", func() bool { return p.QueuedFor("alice") == 1 })
+	gone := p.waiting(ctx, "alice")
 	waits.Store(true)
 	release(t, held, pool.Done(0))
 	locktest.Wait(t, "the lock", reading)

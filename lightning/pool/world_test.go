@@ -266,6 +266,18 @@ func (p *process) leased(need pool.Need) <-chan result {
 	return got
 }
 
+// waiting has somebody wait in the queue for a node until ctx ends, and tells how that ended.
+func (p *process) waiting(ctx context.Context, node string) <-chan error {
+	p.w.Helper()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.Acquire(ctx, pool.Need{})
+		ended <- err
+	}()
+	locktest.Eventually(p.w, "somebody waits", func() bool { return p.QueuedFor(node) == 1 })
+	return ended
+}
+
 type result struct {
 	lease *pool.Lease
 	err   error
