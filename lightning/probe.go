@@ -2,7 +2,6 @@ package lightning
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -23,8 +22,9 @@ import (
 const (
 	// mostProviders is how many of the providers of a hidden receiver are tried.
 	mostProviders = 3
-	// followProbe is how long a node is listened to that has a probe. Most of those that are slow are back by then.
-	followProbe = 10 * time.Minute
+	// followProbe is how long a node is listened to that has a probe. Most of those that are slow are back by then, and
+	// the node is asked about the others (relay.AskProbes).
+	followProbe = 5 * time.Minute
 	// blockPadding is what LND adds to the final CLTV of what it sends, in blocks.
 	blockPadding = 3
 )
@@ -35,6 +35,9 @@ const (
 // call does for receivers behind a provider is done here as well. Do not use this for blinded paths: the probe would go
 // to whoever signed the invoice.
 func (c *Client) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (paidaction.Route, error) {
+	if r.Probe == (paidaction.Hash{}) {
+		return paidaction.Route{}, notProbed(errors.New("a probe needs a hash of its own"))
+	}
 	inv, err := call(ctx, c, "DecodePayReq", c.main.DecodePayReq, &lnrpc.PayReqString{PayReq: r.Bolt11})
 	if err == nil {
 		_, err = decoded(inv)
@@ -158,10 +161,8 @@ func (c *Client) probe(ctx context.Context, inv *lnrpc.PayReq, t target, r paida
 	// The node gives up before the call does, so that its answer about a search that took too long still arrives.
 	end, _ := ctx.Deadline()
 	patience := max(time.Until(end)-time.Second, time.Second)
-	hash := make([]byte, len(paidaction.Hash{}))
-	_, _ = rand.Read(hash) // never fails
 	request := &routerrpc.SendPaymentRequest{
-		Dest: key, AmtMsat: t.amount, PaymentHash: hash, PaymentAddr: inv.PaymentAddr, FinalCltvDelta: int32(t.final), RouteHints: t.hints, MaxParts: 1,
+		Dest: key, AmtMsat: t.amount, PaymentHash: r.Probe[:], PaymentAddr: inv.PaymentAddr, FinalCltvDelta: int32(t.final), RouteHints: t.hints, MaxParts: 1,
 		FeeLimitMsat: int64(budget), CltvLimit: int32(min(blocks, math.MaxInt32)), TimeoutSeconds: int32(patience / time.Second),
 	}
 	for bit := range inv.Features {

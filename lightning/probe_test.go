@@ -2,6 +2,7 @@ package lightning_test
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -25,7 +26,9 @@ import (
 )
 
 func way(bolt11 string) paidaction.RouteRequest {
-	return paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: 5_000, CLTVLimit: 500}
+	r := paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: 5_000, CLTVLimit: 500}
+	_, _ = rand.Read(r.Probe[:])
+	return r
 }
 
 // A probe is a payment with a hash of its own and the limits that were asked for. Only the receiver's own refusal is a way; what has not come back may still.

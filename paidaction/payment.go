@@ -125,6 +125,7 @@ func (u PaymentUpdate) IsEarlier(failed *int64) bool {
 // that may lock is bounded as it is for a payment.
 type RouteRequest struct {
 	Bolt11    string
+	Probe     Hash   // of what is sent, one after another: random, so that nobody has its preimage; TrackPayment tells what became of it
 	FeeLimit  Msat   // what the route may cost
 	CLTVLimit uint32 // for how many blocks the money may be locked, with the invoice's final CLTV; above zero
 }

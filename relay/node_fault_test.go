@@ -595,9 +595,9 @@ func (b blamed) Release(_ context.Context, blame relay.Blame) {
 func TestANodeWhoseClockIsAheadHoldsUpNothing(t *testing.T) {
 	b := setup(t, "one", "two", "three")
 	b.Node.SetSendable(0) // it holds the payer's payment
-	b.Nodes[1].SetAhead(15 * time.Second)
 	b.Nodes[2].SetSendable(0)
-	pa := b.zap()
+	pa := b.zap() // its route was tried before
+	b.Nodes[1].SetAhead(15 * time.Second)
 	b.pay(pa)
 	b.Run(b.Relay)
 	b.await("its node has refused it", func() bool { return b.Count(`SELECT count(*) FROM relay_attempt WHERE outcome = 'NOT_SENT'`) == 1 })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -30,8 +31,15 @@ var errProbing = &wrap.Violation{Code: "PROBES_HANG", Why: "routes to it were tr
 
 // probe asks a node for a route, unless too many probes to the receiver hang. A probe without an answer in time stays
 // noted as hanging, until its node tells that it has come back; not one that its node has not come to send.
-func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver int64, request paidaction.RouteRequest,
+func (r *Relay) probe(ctx context.Context, name string, receiver int64, request paidaction.RouteRequest,
 	inner paidaction.Bolt11) (paidaction.Route, error) {
+	node, err := r.Nodes.Sender(name)
+	if err != nil {
+		return paidaction.Route{}, err
+	}
+	if _, err := io.ReadFull(r.Random, request.Probe[:]); err != nil {
+		return paidaction.Route{}, fmt.Errorf("relay: a hash for a probe: %w", err)
+	}
 	give, err := r.placeToProbe(ctx, receiver)
 	if err != nil {
 		return paidaction.Route{}, err
@@ -44,7 +52,11 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 	// Whoever asked may hang up, but the probe is out. If nobody saw it come back, three payers who hang up would bar
 	// the receiver's wallets for a day.
 	ctx = context.WithoutCancel(ctx)
-	id, err := r.beginProbe(ctx, receiver, inner)
+	// Nothing is sent later than the note says, even if the process stands still on the way: it may have been found by
+	// then that the node knows of no such probe (AskProbes).
+	limited, cancel := context.WithDeadline(ctx, r.Monotonic().Add(r.Settings.NoteTimeout+r.Settings.ProbeTimeout))
+	defer cancel()
+	id, err := r.beginProbe(ctx, db.BeginProbeParams{ReceiverID: receiver, Node: name, Hash: request.Probe[:], AmountMsat: int64(inner.Amount)}, inner)
 	if err != nil {
 		if id != 0 { // it is not known whether that was committed, or will be once the server goes on
 			r.endProbe(ctx, id)
@@ -52,7 +64,7 @@ func (r *Relay) probe(ctx context.Context, node paidaction.SendingNode, receiver
 		}
 		return paidaction.Route{}, err
 	}
-	limited, cancel := context.WithTimeout(ctx, r.Settings.ProbeTimeout)
+	limited, cancel = context.WithTimeout(limited, r.Settings.ProbeTimeout)
 	defer cancel()
 	route, err := node.EstimateRoute(limited, request)
 	back := err == nil || errors.Is(err, paidaction.ErrNoRoute) || errors.Is(err, paidaction.ErrBolt11)
@@ -131,28 +143,73 @@ func (r *Relay) placeToProbe(ctx context.Context, receiver int64) (give func(), 
 // beginProbe counts the open probes under the lock of the receiver's row, so that many at once cannot exceed the bound.
 // Whoever asked may be gone, so their context does not end that; NoteTimeout does: a request, or a job, would be kept
 // from its end for as long as PostgreSQL hangs.
-func (r *Relay) beginProbe(ctx context.Context, receiver int64, inner paidaction.Bolt11) (id int64, err error) {
+func (r *Relay) beginProbe(ctx context.Context, p db.BeginProbeParams, inner paidaction.Bolt11) (id int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Settings.NoteTimeout)
 	defer cancel()
 	r.endProbes(ctx)
 	now := r.now()
-	until := now.Add(max(probeLocks, time.Duration(inner.Locks())*aBlock)) // bounded by a rule (LOCKS_TOO_LONG)
+	p.HangsAt = now.Add(r.Settings.ProbeTimeout)
+	p.Until = now.Add(max(probeLocks, time.Duration(inner.Locks())*aBlock)) // bounded by a rule (LOCKS_TOO_LONG)
 	err = r.inTx(ctx, func(q *db.Queries) error {
-		if _, err := q.LockUser(ctx, receiver); err != nil {
+		if _, err := q.LockUser(ctx, p.ReceiverID); err != nil {
 			return fmt.Errorf("lock the receiver: %w", err)
 		}
-		open, err := q.OpenProbes(ctx, db.OpenProbesParams{ReceiverID: receiver, At: now})
+		open, err := q.OpenProbes(ctx, db.OpenProbesParams{ReceiverID: p.ReceiverID, At: now})
 		if err != nil {
 			return fmt.Errorf("count probes: %w", err)
 		}
 		if open >= r.Settings.MaxProbes {
 			return errProbing
 		}
-		id, err = q.BeginProbe(ctx, db.BeginProbeParams{ReceiverID: receiver, AmountMsat: int64(inner.Amount),
-			HangsAt: now.Add(r.Settings.ProbeTimeout), Until: until})
+		id, err = q.BeginProbe(ctx, p)
 		return err
 	})
 	return id, err
+}
+
+// probeSent is how long after a probe should have come back its node has certainly been given it, or never will be, by
+// whatever clock: clocks may differ by a minute, and the note itself may have taken its time.
+const probeSent = 5 * time.Minute
+
+// askProbes asks a node every minute about the probes that nobody listens to any more.
+func (r *Relay) askProbes(ctx context.Context, node string) error {
+	for {
+		if err := r.AskProbes(ctx, node); err != nil && ctx.Err() == nil {
+			r.Log.WarnContext(ctx, "a node could not be asked for the probes that it has sent", "node", node, "error", err)
+		}
+		if !wait(ctx, time.Minute) {
+			return nil
+		}
+	}
+}
+
+// AskProbes asks a node about the probes that it was given a while ago, and has those counted no more that it knows to
+// have come back, or does not know. The process that noted them may have died, or the node was away for long.
+func (r *Relay) AskProbes(ctx context.Context, name string) error {
+	node, err := r.Nodes.Sender(name)
+	if err != nil {
+		return err
+	}
+	for after := int64(0); ; {
+		now := r.now()
+		page, err := db.New(r.Pool).ProbesOfNode(ctx, db.ProbesOfNodeParams{Node: name, Before: now.Add(-probeSent), At: now, After: after, Page: auditPage})
+		if err != nil {
+			return fmt.Errorf("read which probes are out: %w", err)
+		}
+		for _, p := range page {
+			after = p.ID
+			said, err := r.present(ctx, node, paidaction.Hash(p.Hash))
+			switch {
+			case errors.Is(err, paidaction.ErrPaymentNotFound) || err == nil && said.State != paidaction.PaymentInFlight:
+				r.endProbe(ctx, p.ID)
+			case err != nil:
+				return err
+			}
+		}
+		if len(page) < auditPage {
+			return nil
+		}
+	}
 }
 
 // SweepProbes deletes, a page at a time, probes whose end nobody saw and that count no more.

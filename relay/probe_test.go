@@ -475,3 +475,82 @@ func TestInvoicesThatOurNodeIsNotAskedAbout(t *testing.T) {
 		})
 	}
 }
+
+// died notes, as of now, what a process has left that was killed while it probed: what its node was given has this hash.
+func (b *bundle) died(hash paidaction.Hash, now time.Time) {
+	b.Helper()
+	if _, err := b.Pool.Exec(b.Ctx, `INSERT INTO route_probe (receiver_id, node, hash, amount_msat, hangs_at, until) VALUES ($1, 'one', $2, 1, $3, $4)`,
+		b.author, hash[:], now.Add(5*time.Second), now.Add(24*time.Hour)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// A node is asked for the probes whose process died: those that it knows to have come back bar their receiver no longer, nor do those that it was never
+// given. One that hangs does, and so do all of a node that cannot be asked.
+func TestANodeIsAskedForProbesThatNobodyListensTo(t *testing.T) {
+	b := setup(t)
+	ask := func() error { return b.Relay.AskProbes(b.Ctx, "one") }
+	out := func(when string, want int64) {
+		t.Helper()
+		if err := ask(); err != nil {
+			t.Fatal(err)
+		}
+		if n := b.Count(`SELECT count(*) FROM route_probe`); n != want {
+			t.Errorf("%s: %d probes are noted, want %d", when, n, want)
+		}
+	}
+	b.wallet.Ask.Act = simnode.HangsProbes
+	for range 2 {
+		b.asks() // nobody listens to these: the simulated node does not tell that they have come back
+	}
+	b.died(paidaction.Hash{1}, b.Clock.Now())
+	out("while somebody may yet send it", 3)
+	b.Clock.Advance(5 * time.Minute)
+	out("while they may not have been sent", 3)
+	b.Clock.Advance(6 * time.Second)
+	b.Node.SetAway(true)
+	if err := ask(); err == nil {
+		t.Error("a node that is away answers")
+	}
+	if n := b.Count(`SELECT count(*) FROM route_probe`); n != 3 {
+		t.Errorf("of a node that is away %d probes are noted", n)
+	}
+	b.Node.SetAway(false)
+	out("two hang", 2)
+	b.Node.ProbesComeBack()
+	b.Run(b.Relay)
+	b.await("they have come back", func() bool { return b.Count(`SELECT count(*) FROM route_probe`) == 0 })
+	b.wallet.Ask.Act = simnode.Pays
+	if m := b.asks(); m != paidaction.P2P {
+		t.Errorf("the next payer pays by %s", m)
+	}
+}
+
+// Every probe has a hash of its own, by which its node is asked.
+func TestEveryProbeHasItsOwnHash(t *testing.T) {
+	b := setup(t, "one", "two")
+	b.wallet.Ask.Act = simnode.HangsProbes
+	for range 3 {
+		b.asks()
+	}
+	if n := b.Count(`SELECT count(DISTINCT hash) FROM route_probe WHERE node IN ('one', 'two')`); n != 3 {
+		t.Errorf("%d hashes of three probes", n)
+	}
+}
+
+// A process that stood still while it noted a probe does not send it any more: its node may have been asked meanwhile, and have said that it knows of none.
+func TestAProbeIsNotSentLongAfterItWasNoted(t *testing.T) {
+	b := setup(t)
+	r := b.NewRelay(func(c *relay.Config) {
+		c.Monotonic = func() time.Time { return time.Now().Add(-time.Minute) } // as of a minute ago, when it began
+	})
+	_, err := r.Wrap(b.Ctx, b.wrapping())
+	if err == nil {
+		t.Error("wrapped")
+	}
+	for _, c := range b.Node.Calls() {
+		if c.Method == simnode.MethodEstimate && c.Reached {
+			t.Error("it was sent")
+		}
+	}
+}

@@ -247,12 +247,10 @@ func (r *Relay) route(ctx context.Context, sending []string, receiver int64, bol
 	}
 	var said []error
 	for _, name := range sending {
-		node, err := r.Nodes.Sender(name)
-		if err == nil {
-			request := r.Rules.Probe(bolt11, facts)
-			request.FeeLimit = min(request.FeeLimit, max(spare, 0))
-			facts.Route, err = r.probe(ctx, node, receiver, request, facts.Inner)
-		}
+		request := r.Rules.Probe(bolt11, facts)
+		request.FeeLimit = min(request.FeeLimit, max(spare, 0))
+		var err error
+		facts.Route, err = r.probe(ctx, name, receiver, request, facts.Inner)
 		var terms wrap.Terms
 		if err == nil {
 			facts.Now = r.now() // asking nodes may have taken long

@@ -22,8 +22,8 @@ type Advance func(ctx context.Context, action int64) (paidaction.Progress, error
 // so a single claimer would limit how many payments a node gets.
 const claimers = 4
 
-// Run sends and tracks until ctx ends, with a few workers for each node that sends, and an auditor for each node, since
-// one that sends no more may have payments under way. It returns when all that it began is over. Payments under way go
+// Run sends and tracks until ctx ends, with a few workers for each node that sends, and auditors for each node, since
+// one that sends no more may have payments and probes under way. It returns when all that it began is over. Payments under way go
 // on at their nodes, and the next process tracks them.
 func (r *Relay) Run(ctx context.Context, advance Advance) error {
 	if r.Leases == nil && len(r.wakes) > 0 {
@@ -37,6 +37,7 @@ func (r *Relay) Run(ctx context.Context, advance Advance) error {
 	}
 	for _, node := range r.Nodes.Ours() {
 		group.Go(func() error { return r.audit(ctx, node, advance) })
+		group.Go(func() error { return r.askProbes(ctx, node) })
 	}
 	group.Go(func() error { return r.measure(ctx) })
 	return group.Wait()

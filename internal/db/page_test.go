@@ -108,7 +108,7 @@ func TestWhatIsOldIsFoundByAnIndex(t *testing.T) {
 		INSERT INTO item_fingerprint (fingerprint, item_id, until) SELECT sha256(g::text::bytea), 1, now() FROM generate_series(1, 20000) AS g;
 		INSERT INTO receiver_wallet (user_id, kind, label, priority, settings, created_at, changed_at) SELECT 1, 'LNBITS', '', 1, '', now(), now();
 		INSERT INTO wallet_failure (genesis_id, wallet_id, failures) SELECT g, 1, 1 FROM generate_series(1, 20000) AS g;
-		INSERT INTO route_probe (receiver_id, amount_msat, hangs_at, until) SELECT 1, 1, now(), now() FROM generate_series(1, 20000);
+		INSERT INTO route_probe (receiver_id, node, hash, amount_msat, hangs_at, until) SELECT 1, 'node' || g % 100, sha256(g::text::bytea), 1, now(), now() FROM generate_series(1, 20000) AS g;
 		ANALYZE`); err != nil {
 		t.Fatal(err)
 	}
@@ -133,6 +133,10 @@ func TestWhatIsOldIsFoundByAnIndex(t *testing.T) {
 		}},
 		{"DeleteProbes", []string{"route_probe_until", "route_probe_pkey"}, func() error {
 			_, err := q.DeleteProbes(ctx, db.DeleteProbesParams{Before: now, Page: 1000})
+			return err
+		}},
+		{"ProbesOfNode", []string{"route_probe_node"}, func() error {
+			_, err := q.ProbesOfNode(ctx, db.ProbesOfNodeParams{Node: "node1", Before: now, At: now, After: 10_000, Page: 100})
 			return err
 		}},
 	} {

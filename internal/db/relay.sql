@@ -83,7 +83,12 @@ SELECT must_be_below(count(*), @most, 'HF007'), must_be_below(coalesce(sum(w.msa
 SELECT count(*) FROM route_probe WHERE receiver_id = @receiver_id AND until > @at;
 
 -- name: BeginProbe :one
-INSERT INTO route_probe (receiver_id, amount_msat, hangs_at, until) VALUES (@receiver_id, @amount_msat, @hangs_at, @until) RETURNING id;
+INSERT INTO route_probe (receiver_id, node, hash, amount_msat, hangs_at, until)
+VALUES (@receiver_id, @node::text, @hash::bytea, @amount_msat, @hangs_at, @until) RETURNING id;
+
+-- name: ProbesOfNode :many
+-- Probes that a node should have seen come back before a time, in pages: what it is asked about.
+SELECT id, hash FROM route_probe WHERE node = @node::text AND hangs_at < @before AND until > @at AND id > @after ORDER BY id LIMIT @page;
 
 -- name: EndProbes :exec
 DELETE FROM route_probe WHERE id = ANY (@ids::bigint[]);

@@ -141,11 +141,14 @@ func (q *Queries) Attempts(ctx context.Context, paymentID int64) ([]RelayAttempt
 }
 
 const beginProbe = `-- name: BeginProbe :one
-INSERT INTO route_probe (receiver_id, amount_msat, hangs_at, until) VALUES ($1, $2, $3, $4) RETURNING id
+INSERT INTO route_probe (receiver_id, node, hash, amount_msat, hangs_at, until)
+VALUES ($1, $2::text, $3::bytea, $4, $5, $6) RETURNING id
 `
 
 type BeginProbeParams struct {
 	ReceiverID int64
+	Node       string
+	Hash       []byte
 	AmountMsat int64
 	HangsAt    time.Time
 	Until      time.Time
@@ -154,6 +157,8 @@ type BeginProbeParams struct {
 func (q *Queries) BeginProbe(ctx context.Context, arg BeginProbeParams) (int64, error) {
 	row := q.db.QueryRow(ctx, beginProbe,
 		arg.ReceiverID,
+		arg.Node,
+		arg.Hash,
 		arg.AmountMsat,
 		arg.HangsAt,
 		arg.Until,
@@ -966,6 +971,50 @@ func (q *Queries) PayerInside(ctx context.Context, insideID *int64) (PayerInside
 	var i PayerInsideRow
 	err := row.Scan(&i.ActionID, &i.AmountMsat)
 	return i, err
+}
+
+const probesOfNode = `-- name: ProbesOfNode :many
+SELECT id, hash FROM route_probe WHERE node = $1::text AND hangs_at < $2 AND until > $3 AND id > $4 ORDER BY id LIMIT $5
+`
+
+type ProbesOfNodeParams struct {
+	Node   string
+	Before time.Time
+	At     time.Time
+	After  int64
+	Page   int32
+}
+
+type ProbesOfNodeRow struct {
+	ID   int64
+	Hash []byte
+}
+
+// Probes that a node should have seen come back before a time, in pages: what it is asked about.
+func (q *Queries) ProbesOfNode(ctx context.Context, arg ProbesOfNodeParams) ([]ProbesOfNodeRow, error) {
+	rows, err := q.db.Query(ctx, probesOfNode,
+		arg.Node,
+		arg.Before,
+		arg.At,
+		arg.After,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ProbesOfNodeRow
+	for rows.Next() {
+		var i ProbesOfNodeRow
+		if err := rows.Scan(&i.ID, &i.Hash); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const refusingNodes = `-- name: RefusingNodes :many

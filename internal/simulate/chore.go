@@ -68,6 +68,7 @@ func (w *world) chores() []chore {
 	for _, node := range w.nodes.Names() {
 		all = append(all,
 			chore{name: "compares " + node, every: 90 * time.Second, do: func(ctx context.Context, p *process) error { return p.relay.Audit(ctx, node, p.engine.Drive) }},
+			chore{name: "asks for the probes of " + node, every: 4 * time.Minute, do: func(ctx context.Context, p *process) error { return p.relay.AskProbes(ctx, node) }},
 			chore{name: "works for " + node, every: 90 * time.Second, do: func(ctx context.Context, p *process) error { relayAll(ctx, p, node); return nil }})
 	}
 	return append(all, folds("polls", community.FoldPolls))

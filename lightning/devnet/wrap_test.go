@@ -43,7 +43,14 @@ func invoiceOf(t *testing.T, network *devnet.Network, amount paidaction.Msat) (p
 
 // way asks for a route as it is asked for a zap.
 func way(bolt11 string) paidaction.RouteRequest {
-	return paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: 10 * sat, CLTVLimit: 920}
+	return limited(bolt11, 10*sat, 920)
+}
+
+// limited asks for a route that costs and locks no more than that.
+func limited(bolt11 string, fee paidaction.Msat, blocks uint32) paidaction.RouteRequest {
+	r := paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: fee, CLTVLimit: blocks}
+	_, _ = rand.Read(r.Probe[:])
+	return r
 }
 
 // sends: what a real LND answers before anything is sent.
@@ -87,13 +94,13 @@ func sends(t *testing.T, c *lightning.Client, network *devnet.Network) {
 	// A dearer or longer route is not tried. Every route that is tried comes back with the receiver's refusal, and so
 	// is a route.
 	for _, beyond := range []paidaction.RouteRequest{
-		{Bolt11: inner, FeeLimit: 250 + 899, CLTVLimit: 920}, {Bolt11: inner, FeeLimit: 10 * sat, CLTVLimit: 80 + 40 + 2}, {Bolt11: inner, FeeLimit: 10 * sat, CLTVLimit: 40},
+		limited(inner, 250+899, 920), limited(inner, 10*sat, 80+40+2), limited(inner, 10*sat, 40),
 	} {
 		if route, err := c.EstimateRoute(ctx, beyond); !errors.Is(err, paidaction.ErrNoRoute) {
 			t.Errorf("within %d msat and %d blocks: %+v, %v", beyond.FeeLimit, beyond.CLTVLimit, route, err)
 		}
 	}
-	if again, err := c.EstimateRoute(ctx, paidaction.RouteRequest{Bolt11: inner, FeeLimit: 250 + 900, CLTVLimit: 80 + 40 + 3}); err != nil || again != route {
+	if again, err := c.EstimateRoute(ctx, limited(inner, 250+900, 80+40+3)); err != nil || again != route {
 		t.Errorf("within its own limits: %+v, %v", again, err)
 	}
 	// The payer's node is our neighbour, and the provider of a wallet that nobody else knows: the way to it is free.

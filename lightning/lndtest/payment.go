@@ -90,9 +90,19 @@ func (s *Server) BreakOff() { s.set(func() { s.breaksOff = true }) }
 // ComeBack has all probes that are out come back, refused on their ways.
 func (s *Server) ComeBack() {
 	s.set(func() {
+		for _, p := range s.payments {
+			if last := len(p.updates) - 1; last >= 0 && p.sent.GetPaymentRequest() == "" && p.updates[last].Status == lnrpc.Payment_IN_FLIGHT {
+				p.updates = []*lnrpc.Payment{noRoute(p.updates[last].PaymentHash)}
+			}
+		}
 		close(s.back)
 		s.back = make(chan struct{})
 	})
+}
+
+// noRoute is a payment for which no route was found.
+func noRoute(hash string) *lnrpc.Payment {
+	return &lnrpc.Payment{PaymentHash: hash, Status: lnrpc.Payment_FAILED, FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE}
 }
 
 // Arrived is a probe that its receiver has refused, with its route.
@@ -115,11 +125,20 @@ func (s *routerServer) probe(in *routerrpc.SendPaymentRequest, out routerrpc.Rou
 	if err != nil {
 		return err
 	}
+	hash, err := bytes32(in.PaymentHash)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
+	if p, ok := s.payments[hash]; ok && p.updates[len(p.updates)-1].Status != lnrpc.Payment_FAILED {
+		s.mu.Unlock()
+		return status.Error(codes.AlreadyExists, paymentsdb.ErrPaymentInFlight.Error())
+	}
 	s.probes = append(s.probes, in)
 	stands, over, back := proto.CloneOf(s.standing(s.decoded[addr], in)), s.breaksOff, s.back
-	s.mu.Unlock()
 	stands.PaymentHash = hex.EncodeToString(in.PaymentHash)
+	s.payments[hash] = &payment{updates: []*lnrpc.Payment{stands}, sent: in}
+	s.mu.Unlock()
 	if err := out.Send(stands); err != nil || over || stands.Status == lnrpc.Payment_FAILED {
 		return err
 	}
@@ -128,8 +147,7 @@ func (s *routerServer) probe(in *routerrpc.SendPaymentRequest, out routerrpc.Rou
 		return answer(out.Context().Err())
 	case <-back:
 	}
-	stands.Status, stands.FailureReason = lnrpc.Payment_FAILED, lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE
-	return out.Send(stands)
+	return out.Send(noRoute(stands.PaymentHash))
 }
 
 // standing is the state of a probe for an invoice. s.mu is held.
@@ -143,7 +161,7 @@ func (s *routerServer) standing(h paidaction.Hash, in *routerrpc.SendPaymentRequ
 	if inv, ok := s.atPeer(h); ok && s.withinLimits(inv, in) {
 		return Arrived(hopFee, s.hopExpiry(inv))
 	}
-	return &lnrpc.Payment{Status: lnrpc.Payment_FAILED, FailureReason: lnrpc.PaymentFailureReason_FAILURE_REASON_NO_ROUTE}
+	return noRoute("")
 }
 
 func (s *routerServer) SendPaymentV2(in *routerrpc.SendPaymentRequest, out routerrpc.Router_SendPaymentV2Server) error {

@@ -52,7 +52,7 @@ func TestServersReachEachOther(t *testing.T) {
 		return request, bolt11
 	}
 	request, bolt11 := invoice(1)
-	way := paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: 1000, CLTVLimit: 500}
+	way := paidaction.RouteRequest{Bolt11: bolt11, Probe: paidaction.Hash{1}, FeeLimit: 1000, CLTVLimit: 500}
 	if _, err := client.EstimateRoute(t.Context(), way); !errors.Is(err, paidaction.ErrNoRoute) {
 		t.Errorf("nobody is reached, and the route is %v", err)
 	}

@@ -47,6 +47,7 @@ type Node struct {
 	live     []*invoice // OPEN or ACCEPTED, by add index; final ones are dropped from time to time
 	parts    uint64     // HTLCs seen, so that each has its own PartID
 	payments map[paidaction.Hash]*payment
+	probes   map[paidaction.Hash]paidaction.PaymentUpdate
 	given    uint64 // number of all payments, so that each has its own id
 	balance  paidaction.Msat
 	reserved paidaction.Msat // part of the balance
@@ -82,6 +83,7 @@ func (net *Network) AddNode(name string) *Node {
 		key:      publicKey(name),
 		invoices: make(map[paidaction.Hash]*invoice),
 		payments: make(map[paidaction.Hash]*payment),
+		probes:   make(map[paidaction.Hash]paidaction.PaymentUpdate),
 		balance:  10_000_000_000,
 		slots:    maxAcceptedHTLCs,
 		route:    standardRoute,

@@ -152,13 +152,36 @@ func (n *Node) mayPay(inv signed, r paidaction.PaymentRequest) error {
 // TrackPayment implements paidaction.SendingNode.
 func (n *Node) TrackPayment(ctx context.Context, h paidaction.Hash, on func(paidaction.PaymentUpdate) error) error {
 	return n.followPayment(ctx, MethodTrack, h, on, func(s *stream[paidaction.PaymentUpdate]) error {
-		p, ok := n.payments[h]
+		view, ok := n.probes[h]
+		if p, sent := n.payments[h]; sent {
+			view, ok = p.view(), true
+		}
 		if !ok {
 			return paidaction.ErrPaymentNotFound
 		}
-		publish([]*stream[paidaction.PaymentUpdate]{s}, p.view(), n.faults.repeat)
+		publish([]*stream[paidaction.PaymentUpdate]{s}, view, n.faults.repeat)
 		return nil
 	})
+}
+
+// ProbesComeBack has all probes that are out come back, refused on their ways.
+func (n *Node) ProbesComeBack() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for h, p := range n.probes {
+		if p.State == paidaction.PaymentInFlight {
+			p.State, p.Failure = paidaction.PaymentFailed, noRoute
+			n.probes[h] = p
+			publish(n.paymentStreams, p, n.faults.repeat)
+		}
+	}
+}
+
+// ForgetProbes has the node know of none, as one that was made anew.
+func (n *Node) ForgetProbes() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear(n.probes)
 }
 
 // followPayment does the work of a call, and passes on what happens to the payment during and after it.
@@ -191,17 +214,33 @@ func (n *Node) DecodeInvoice(ctx context.Context, bolt11 string) (paidaction.Bol
 // EstimateRoute implements paidaction.SendingNode. Like LND it does not probe blinded paths.
 func (n *Node) EstimateRoute(ctx context.Context, r paidaction.RouteRequest) (found paidaction.Route, err error) {
 	inv, unreadable := decode(r.Bolt11)
+	deadline := n.deadline(ctx)
 	err = n.call(ctx, MethodEstimate, inv.Hash, func() error {
 		switch {
 		case unreadable != nil:
 			return unreadable
 		case inv.Amount == 0:
 			return fmt.Errorf("%w: the invoice names no amount", ErrBadPayment)
+		case r.Probe == paidaction.Hash{}:
+			return fmt.Errorf("%w: a probe without a hash", ErrBadPayment)
+		case n.probes[r.Probe].State == paidaction.PaymentInFlight:
+			return paidaction.ErrPaymentExists
+		case !deadline.IsZero() && n.now().After(deadline):
+			return ErrTooLate
 		}
 		w, failure := n.find(inv, r.Bolt11, inv.Amount)
 		if failure == "" && !w.within(inv, r.FeeLimit, r.CLTVLimit) {
 			failure = noRoute
 		}
+		n.given++
+		probe := paidaction.PaymentUpdate{Hash: r.Probe, Created: int64(n.given), State: paidaction.PaymentFailed, Amount: inv.Amount, Failure: failure}
+		if failure == "" {
+			probe.Failure = incorrectDetails
+		}
+		if failure == "" && w.probes {
+			probe.State, probe.Failure = paidaction.PaymentInFlight, ""
+		}
+		n.probes[r.Probe] = probe
 		if failure != "" || w.looking {
 			return fmt.Errorf("%w: %s", paidaction.ErrNoRoute, failure)
 		}

@@ -2,6 +2,7 @@ package simnode_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"sync"
@@ -40,7 +41,9 @@ func pay(bolt11 string) paidaction.PaymentRequest {
 }
 
 func way(bolt11 string) paidaction.RouteRequest {
-	return paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: 5_000, CLTVLimit: 1_000}
+	r := paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: 5_000, CLTVLimit: 1_000}
+	_, _ = rand.Read(r.Probe[:])
+	return r
 }
 
 func (w *town) sendable(n *simnode.Node) paidaction.Msat {

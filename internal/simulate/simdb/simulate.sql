@@ -99,12 +99,15 @@ SELECT action_id::bigint AS action_id, account, sum(msat)::bigint AS msat, at FR
 -- name: Unfinished :one
 SELECT ((SELECT count(*) FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING'))
     + (SELECT count(*) FROM relay_payment WHERE stage NOT IN ('completed', 'failed'))
+    + (SELECT count(*) FROM route_probe)
     + (SELECT count(*) FROM balance_delta) + (SELECT count(*) FROM item_delta))::bigint;
 
 -- name: Stuck :many
 SELECT ('action ' || id || ' is ' || state)::text FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING')
 UNION ALL
-SELECT ('the payment of action ' || action_id || ' is ' || stage)::text FROM relay_payment WHERE stage NOT IN ('completed', 'failed');
+SELECT ('the payment of action ' || action_id || ' is ' || stage)::text FROM relay_payment WHERE stage NOT IN ('completed', 'failed')
+UNION ALL
+SELECT ('a probe of node ' || coalesce(node, '?') || ' is noted until ' || until)::text FROM route_probe;
 
 -- name: StoreJob :one
 INSERT INTO river_job (kind, args, max_attempts) VALUES (@kind, jsonb_build_object('action', @action::bigint), 1) RETURNING id;

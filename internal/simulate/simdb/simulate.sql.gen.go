@@ -671,6 +671,8 @@ const stuck = `-- name: Stuck :many
 SELECT ('action ' || id || ' is ' || state)::text FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING')
 UNION ALL
 SELECT ('the payment of action ' || action_id || ' is ' || stage)::text FROM relay_payment WHERE stage NOT IN ('completed', 'failed')
+UNION ALL
+SELECT ('a probe of node ' || coalesce(node, '?') || ' is noted until ' || until)::text FROM route_probe
 `
 
 func (q *Queries) Stuck(ctx context.Context) ([]string, error) {
@@ -786,6 +788,7 @@ func (q *Queries) Transfers(ctx context.Context) ([]TransfersRow, error) {
 const unfinished = `-- name: Unfinished :one
 SELECT ((SELECT count(*) FROM paid_action WHERE state NOT IN ('PAID', 'FAILED', 'RETRYING'))
     + (SELECT count(*) FROM relay_payment WHERE stage NOT IN ('completed', 'failed'))
+    + (SELECT count(*) FROM route_probe)
     + (SELECT count(*) FROM balance_delta) + (SELECT count(*) FROM item_delta))::bigint
 `
 

@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -95,7 +96,9 @@ func request(bolt11 string) paidaction.PaymentRequest {
 // way asks for a route that may cost and lock as much as such a payment.
 func way(bolt11 string) paidaction.RouteRequest {
 	r := request(bolt11)
-	return paidaction.RouteRequest{Bolt11: r.Bolt11, FeeLimit: r.FeeLimit, CLTVLimit: r.CLTVLimit}
+	asked := paidaction.RouteRequest{Bolt11: r.Bolt11, FeeLimit: r.FeeLimit, CLTVLimit: r.CLTVLimit}
+	_, _ = rand.Read(asked.Probe[:])
+	return asked
 }
 
 // send pays and returns all updates. Only the last one is final.
@@ -168,14 +171,19 @@ func ignore(paidaction.PaymentUpdate) error { return nil }
 func paid(t *testing.T, o *outside) {
 	r := o.request(false)
 	bolt11 := o.open(r)
-	route, err := o.node.EstimateRoute(o.ctx, way(bolt11))
+	asked := way(bolt11)
+	route, err := o.node.EstimateRoute(o.ctx, asked)
 	o.must(err)
+	if probe := o.track(asked.Probe); probe.Hash != asked.Probe || probe.State != paidaction.PaymentFailed || probe.Failure != paidaction.ReasonIncorrectDetails {
+		t.Fatalf("the probe: %+v", probe)
+	}
 	chain, err := o.node.Chain(o.ctx)
 	o.must(err)
 	if route.Fee <= 0 || route.Height <= chain.Height+cltvDelta || route.Height > chain.Height+1000 {
 		t.Fatalf("at height %d the route is %+v", chain.Height, route)
 	}
-	limits := paidaction.RouteRequest{Bolt11: bolt11, FeeLimit: route.Fee, CLTVLimit: route.Height - chain.Height}
+	// Probes one after another may have the same hash.
+	limits := paidaction.RouteRequest{Bolt11: bolt11, Probe: asked.Probe, FeeLimit: route.Fee, CLTVLimit: route.Height - chain.Height}
 	if again, err := o.node.EstimateRoute(o.ctx, limits); err != nil || again != route {
 		t.Fatalf("within its own limits it is %+v, %v", again, err)
 	}
@@ -388,9 +396,11 @@ func noWay(t *testing.T, o *outside) {
 	o.must(err)
 	inv, err := o.node.DecodeInvoice(o.ctx, bolt11)
 	o.must(err)
-	if route, err := o.node.EstimateRoute(o.ctx, way(bolt11)); !errors.Is(err, paidaction.ErrNoRoute) || route != (paidaction.Route{}) {
+	asked := way(bolt11)
+	if route, err := o.node.EstimateRoute(o.ctx, asked); !errors.Is(err, paidaction.ErrNoRoute) || route != (paidaction.Route{}) {
 		t.Fatalf("%+v, %v", route, err)
 	}
+	o.wantFailed(o.track(asked.Probe), asked.Probe, "NO_ROUTE")
 	updates := o.send(request(bolt11))
 	o.wantFailed(updates[len(updates)-1], inv.Hash, "NO_ROUTE")
 }

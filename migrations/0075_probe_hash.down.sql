@@ -1,0 +1,1 @@
+ALTER TABLE route_probe DROP COLUMN hash, DROP COLUMN node;
