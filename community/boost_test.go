@@ -159,7 +159,8 @@ func TestBoostsThatAreRefused(t *testing.T) {
 	author, payer := w.User("author", 100*sat, 0), w.User("payer", 100*sat, 0)
 	post := w.Post(author, "a post")
 	comment := w.Item(create(w, author, community.ItemCreateArgs{Body: "one", Parent: post}))
-	pending := w.Item(create(w, w.User("poor", 0, 0), community.ItemCreateArgs{Title: "unpaid"}))
+	poor := w.User("poor", 0, 0)
+	pending := w.Item(create(w, poor, community.ItemCreateArgs{Title: "unpaid"}))
 	deleted := w.Post(w.User("gone", 10*sat, 0), "deleted")
 	mustExec(w, `UPDATE item SET deleted_at = $2 WHERE id = $1`, deleted, w.Clock.Now())
 	actions := w.Count(`SELECT count(*) FROM paid_action`)
@@ -173,6 +174,7 @@ func TestBoostsThatAreRefused(t *testing.T) {
 		"negative":          {payer, community.KindBoost, community.BoostArgs{Item: post, Sats: -5}, paidaction.CodeInvalidAmount},
 		"overflowing":       {payer, community.KindBoost, community.BoostArgs{Item: post, Sats: 1 << 62}, paidaction.CodeInvalidAmount},
 		"a comment":         {payer, community.KindBoost, community.BoostArgs{Item: comment, Sats: 1}, paidaction.CodeInvalidInput},
+		"one's own, unpaid": {poor, community.KindBoost, community.BoostArgs{Item: pending, Sats: 1}, community.CodeNotPaid},
 		"unpaid":            {payer, community.KindBoost, community.BoostArgs{Item: pending, Sats: 1}, paidaction.CodeNotFound},
 		"deleted":           {payer, community.KindBoost, community.BoostArgs{Item: deleted, Sats: 1}, paidaction.CodeNotFound},
 		"unknown":           {payer, community.KindBoost, community.BoostArgs{Item: 999, Sats: 1}, paidaction.CodeNotFound},

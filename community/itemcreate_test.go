@@ -312,7 +312,8 @@ func TestItemsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
 	user, friend := w.User("author", 1000*sat, 0), w.User("friend", 0, 0)
-	unpaid := w.Item(create(w, w.User("poor", 0, 0), community.ItemCreateArgs{Title: "unpaid"}))
+	poor := w.User("poor", 0, 0)
+	unpaid := w.Item(create(w, poor, community.ItemCreateArgs{Title: "unpaid"}))
 	paid := w.Post(w.User("other", 10*sat, 0), "paid")
 	actions := w.Count(`SELECT count(*) FROM paid_action`)
 	six := make([]community.Forward, 6)
@@ -346,13 +347,16 @@ func TestItemsThatAreRefused(t *testing.T) {
 			t.Fatal(name)
 		}
 	}
+	// Whoever wrote what is not paid yet can see it, and is told why nobody can reply.
+	_, err := w.Try(poor, community.KindItemCreate, community.ItemCreateArgs{Body: "x", Parent: unpaid}, "", "")
+	w.WantRefusal(err, community.CodeNotPaid)
 	for _, amount := range []int64{0, -1, 1 << 62} {
 		_, err := w.Try(user, community.KindDonate, community.DonateArgs{Sats: amount}, "", "")
 		w.WantRefusal(err, paidaction.CodeInvalidAmount)
 		_, err = w.Try(user, community.KindBuyCredits, community.BuyCreditsArgs{Credits: amount}, "", "")
 		w.WantRefusal(err, paidaction.CodeInvalidAmount)
 	}
-	_, err := w.Try(0, community.KindBuyCredits, community.BuyCreditsArgs{Credits: 1}, "", "")
+	_, err = w.Try(0, community.KindBuyCredits, community.BuyCreditsArgs{Credits: 1}, "", "")
 	w.WantRefusal(err, paidaction.CodeUnauthenticated)
 	_, err = w.Try(user, community.KindBuyCredits, community.BuyCreditsArgs{Credits: 1}, paidaction.FeeCredit, "")
 	w.WantRefusal(err, paidaction.CodeMethodUnavailable)

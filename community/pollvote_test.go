@@ -143,7 +143,7 @@ func TestVotesThatAreRefused(t *testing.T) {
 		"for nothing":          {voter, 999, paidaction.CodeNotFound},
 		"for no option":        {voter, 0, paidaction.CodeNotFound},
 		"in an unpaid poll":    {voter, unpaid[0], paidaction.CodeNotFound},
-		"in one's own, unpaid": {poor, unpaid[0], paidaction.CodeNotFound},
+		"in one's own, unpaid": {poor, unpaid[0], community.CodeNotPaid},
 		"in a deleted poll":    {voter, deleted[0], paidaction.CodeNotFound},
 		"without signing in":   {0, choice[0], paidaction.CodeUnauthenticated},
 	} {

@@ -52,10 +52,11 @@ func (Zap) Cost(ctx context.Context, tx *paidaction.Tx, a ZapArgs) (paidaction.M
 
 func zapCost(tx *paidaction.Tx, a ZapArgs, items map[int64]db.ZapTargetsRow) (paidaction.Msat, error) {
 	item, found := items[a.Item]
-	if !found || item.State != statePaid || item.DeletedAt != nil {
+	mine := tx.Payer != nil && item.AuthorID != nil && *tx.Payer == *item.AuthorID
+	switch {
+	case !found || item.DeletedAt != nil || item.State != statePaid && !mine:
 		return 0, paidaction.Errorf(paidaction.CodeNotFound, "There is no such item.")
-	}
-	if tx.Payer != nil && item.AuthorID != nil && *tx.Payer == *item.AuthorID {
+	case mine:
 		return 0, paidaction.Errorf(paidaction.CodeForbidden, "You cannot zap what you wrote.")
 	}
 	return paidaction.Sats(a.Sats)

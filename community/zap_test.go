@@ -368,7 +368,8 @@ func TestZapsThatAreRefused(t *testing.T) {
 	w := enginetest.New(t, paidaction.Settings{})
 	author, payer := w.User("author", 100*sat, 0), w.User("payer", 100*sat, 0)
 	post := w.Post(author, "a post")
-	pending := w.Item(w.Pay(w.User("poor", 0, 0), community.KindItemCreate, community.ItemCreateArgs{Title: "unpaid"}, ""))
+	poor := w.User("poor", 0, 0)
+	pending := w.Item(w.Pay(poor, community.KindItemCreate, community.ItemCreateArgs{Title: "unpaid"}, ""))
 	deleted := w.Post(w.User("gone", 10*sat, 0), "deleted")
 	if _, err := w.Pool.Exec(w.Ctx, `UPDATE item SET deleted_at = now() WHERE id = $1`, deleted); err != nil {
 		t.Fatal(err)
@@ -384,6 +385,7 @@ func TestZapsThatAreRefused(t *testing.T) {
 		"overflowing": {payer, community.ZapArgs{Item: post, Sats: 1 << 62}, paidaction.CodeInvalidAmount},
 		"too large":   {payer, community.ZapArgs{Item: post, Sats: 1_000_001}, paidaction.CodeInvalidAmount},
 		"own":         {author, community.ZapArgs{Item: post, Sats: 1}, paidaction.CodeForbidden},
+		"own, unpaid": {poor, community.ZapArgs{Item: pending, Sats: 1}, paidaction.CodeForbidden},
 		"unpaid":      {payer, community.ZapArgs{Item: pending, Sats: 1}, paidaction.CodeNotFound},
 		"deleted":     {payer, community.ZapArgs{Item: deleted, Sats: 1}, paidaction.CodeNotFound},
 		"unknown":     {payer, community.ZapArgs{Item: 999, Sats: 1}, paidaction.CodeNotFound},
