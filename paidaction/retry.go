@@ -41,6 +41,10 @@ func (e *Engine) Retry(ctx context.Context, c Caller, id int64, key string, t Te
 	if err := a.repeatable(key, t.Method, fmt.Appendf(nil, "again after %d", id)); err != nil {
 		return nil, err
 	}
+	// No receiver is asked for what will be refused. What was tried again may have been so under this key.
+	if refused := e.refuseRetry(pa, e.now()); refused != nil && (pa.State != Retrying || key == "") {
+		return nil, refused
+	}
 	return e.answer(ctx, a, t.Method)
 }
 

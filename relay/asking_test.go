@@ -262,3 +262,25 @@ func TestARepeatedRequestAsksNoStranger(t *testing.T) {
 		})
 	}
 }
+
+// Nor is one asked for a next attempt that will be refused: of what is under way, or failed too long ago.
+func TestARetryThatIsRefusedAsksNoStranger(t *testing.T) {
+	b := newBundle(t, paidaction.Settings{}, "one").rich(100)
+	open, failed := b.zap(), b.zap()
+	if _, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), failed.ID); err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("%d@holdfast.example", b.author)
+	leaving := b.Pay(b.payer, community.KindWithdraw, community.WithdrawArgs{To: address, Sats: new(int64(10)), MaxFeeSats: 5}, "")
+	b.wallet.Before = func() { t.Error("the receiver is asked") }
+	refused := func(pa *paidaction.PaidAction, key string, code paidaction.Code) {
+		t.Helper()
+		_, err := b.Engine.Retry(b.Ctx, enginetest.Caller(b.payer), pa.ID, key, paidaction.Terms{}, nil)
+		b.WantRefusal(err, code)
+	}
+	refused(leaving, "", paidaction.CodeNotRetryable)
+	refused(open, "", paidaction.CodeNotRetryable)
+	refused(open, "a key of twenty-two characters", paidaction.CodeNotRetryable)
+	b.Clock.Advance(time.Hour + time.Second)
+	refused(failed, "", paidaction.CodeNotRetryable)
+}
