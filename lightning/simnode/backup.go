@@ -20,7 +20,8 @@ func (n *Node) Backup() Backup {
 	return Backup{n.added, n.settled, n.payments}.copy()
 }
 
-// Wipe makes the node forget every invoice, both indices and every payment, like one that was restored from its seed.
+// Wipe makes the node forget every invoice, both indices, every payment and every probe, like one that was restored from
+// its seed.
 // Its streams end. Payments in flight go on without it.
 func (n *Node) Wipe() {
 	n.mu.Lock()
@@ -29,7 +30,7 @@ func (n *Node) Wipe() {
 }
 
 // Restore makes the node know what it knew at the backup, and nothing since. Its streams end. Of a payment that was in
-// flight then it never hears the outcome, and goes on to call it IN_FLIGHT.
+// flight then it never hears the outcome, and goes on to call it IN_FLIGHT. It knows of no probe.
 func (n *Node) Restore(b Backup) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -52,6 +53,7 @@ func (n *Node) restore(b Backup) {
 	n.live = slices.Clone(b.added)
 	n.forgetFinal()
 	clear(n.invoices)
+	clear(n.probes)
 	for _, inv := range b.added {
 		n.invoices[inv.Request.Hash] = inv
 	}

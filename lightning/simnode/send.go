@@ -177,13 +177,6 @@ func (n *Node) ProbesComeBack() {
 	}
 }
 
-// ForgetProbes has the node know of none, as one that was made anew.
-func (n *Node) ForgetProbes() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	clear(n.probes)
-}
-
 // followPayment does the work of a call, and passes on what happens to the payment during and after it.
 func (n *Node) followPayment(ctx context.Context, m Method, h paidaction.Hash, on func(paidaction.PaymentUpdate) error,
 	work func(*stream[paidaction.PaymentUpdate]) error) error {
