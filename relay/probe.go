@@ -101,12 +101,12 @@ func (r *Relay) awaitProbe(ctx context.Context, id int64, err error) {
 func (r *Relay) endProbe(ctx context.Context, id int64) {
 	ctx, cancel := context.WithTimeout(ctx, r.Settings.NoteTimeout)
 	defer cancel()
-	r.back.Store(id, nil)
-	r.endProbes(ctx)
+	r.endProbes(ctx, id)
 }
 
-func (r *Relay) endProbes(ctx context.Context) {
-	var ids []int64
+// endProbes has these probes counted no more, and those for which that is to be made up for. Whoever ends one does so
+// themselves: left to another, it would still be counted when its place goes to the next.
+func (r *Relay) endProbes(ctx context.Context, ids ...int64) {
 	r.back.Range(func(id, _ any) bool {
 		if _, mine := r.back.LoadAndDelete(id); mine {
 			ids = append(ids, id.(int64))

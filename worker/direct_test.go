@@ -284,3 +284,17 @@ func TestOnlyAGapThatStaysIsOne(t *testing.T) {
 	sees(false, 6)
 	sees(false)
 }
+
+// An opening that the stream left out is a gap as well, also while no payment is missing: the cursor would stay before it
+// for ever.
+func TestAnOpeningThatIsLeftOutIsAGap(t *testing.T) {
+	t.Parallel()
+	c := newCursor(position{})
+	c.see([]paidaction.InvoiceEvent{{AddIndex: 2, SettleIndex: 1}})
+	if c.stuck() {
+		t.Error("it may be on its way")
+	}
+	if !c.stuck() {
+		t.Error("nobody looks for what it left out")
+	}
+}

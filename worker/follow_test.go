@@ -260,3 +260,43 @@ func TestStreamsThatEndAtOnceAreOpenedMoreAndMoreSeldom(t *testing.T) {
 		t.Errorf("waited %s, want %s", clock.waits, want)
 	}
 }
+
+// numbered are a node's streams, of which that of one invoice has the indices as well, as LND's does.
+type numbered struct{ *simnode.Node }
+
+func (n numbered) WatchInvoice(ctx context.Context, h paidaction.Hash, on func(paidaction.InvoiceEvent) error) error {
+	return n.Node.WatchInvoice(ctx, h, func(e paidaction.InvoiceEvent) error {
+		e.AddIndex, e.SettleIndex = 1, 1
+		return on(e)
+	})
+}
+
+// That an invoice is held, and that it was given back, its own stream alone tells. Its indices belong to the stream of all
+// invoices: the cursor must not pass what is still on its way there.
+func TestAHoldInvoicesStreamTellsThatItIsHeldAndThatItIsGivenBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l := w.listener(numbered{w.node})
+	ctx, stop := context.WithCancel(w.ctx)
+	defer l.holds.wait()
+	defer stop()
+	tells := func(pa *paidaction.PaidAction, want paidaction.InvoiceState) {
+		t.Helper()
+		select {
+		case e := <-l.inbox:
+			if e.Hash != pa.Invoice.Hash || e.State != want || e.AddIndex != 0 || e.SettleIndex != 0 {
+				t.Errorf("it tells %+v, want %s", e, want)
+			}
+		case <-w.ctx.Done():
+			t.Fatalf("it does not tell that its invoice is %s", want)
+		}
+	}
+	pa := w.begin(paidaction.Pessimistic)
+	l.watch(ctx, pa.Invoice.Hash)
+	w.pay(pa)
+	tells(pa, paidaction.InvoiceAccepted)
+	if err := w.node.Cancel(w.ctx, pa.Invoice.Hash); err != nil {
+		t.Fatal(err)
+	}
+	tells(pa, paidaction.InvoiceCanceled)
+}
