@@ -40,6 +40,13 @@ func (b *bundle) by(ahead time.Duration, do func()) {
 // sentAndForgotten is a zap whose payment the second node holds for the receiver. The database was restored to before
 // the payer's payment was held, and that was accepted. It was begun by a clock that was so far ahead.
 func sentAndForgotten(t *testing.T, ahead time.Duration) (b *bundle, pa *paidaction.PaidAction) {
+	b, pa = sentAndRestored(t, ahead)
+	b.accept()
+	return b, pa
+}
+
+// sentAndRestored is the same before anybody has accepted that.
+func sentAndRestored(t *testing.T, ahead time.Duration) (b *bundle, pa *paidaction.PaidAction) {
 	b = setup(t, "one", "two")
 	b.wallet.Ask.Act = simnode.Holds
 	b.Node.SetSendable(0)
@@ -50,7 +57,6 @@ func sentAndForgotten(t *testing.T, ahead time.Duration) (b *bundle, pa *paidact
 	b.awaitHeld(pa)
 	stop()
 	restore()
-	b.accept()
 	b.WantState(pa.ID, paidaction.PendingHeld)
 	return b, pa
 }
@@ -111,6 +117,51 @@ func TestAPaymentThatWasSentOnAndForgottenIsNotGivenBack(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The same for as long as nobody has accepted what the database was restored to, however long that takes.
+func TestAPaymentThatWasSentOnIsNotGivenBackWhileTheDatabaseIsDoubted(t *testing.T) {
+	b, pa := sentAndRestored(t, 0)
+	b.Engine.Relay = b.NewRelay(func(c *relay.Config) {
+		c.Doubted = func() (time.Time, bool) { return time.Now().Add(-24 * time.Hour), true }
+	})
+	_, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), pa.ID)
+	b.WantRefusal(err, paidaction.CodeNotCancelable)
+	b.settle(pa)
+	b.Advance(pa.ID)
+	b.WantState(pa.ID, paidaction.Forwarding)
+	b.wantPaidOnce(pa)
+}
+
+// Nor is one given back a moment after the doubt is over: whoever holds a claim that was lost may yet send it.
+func TestAPaymentIsNotGivenBackWhileALostClaimMayYetSendIt(t *testing.T) {
+	b := setup(t)
+	pa := b.zap()
+	if err := b.Node.PayHash(pa.Invoice.Hash, simnode.Payment{}); err != nil {
+		t.Fatal(err)
+	}
+	since := time.Now()
+	passed := time.Second
+	b.Engine.Relay = b.NewRelay(func(c *relay.Config) {
+		c.Doubted = func() (time.Time, bool) { return since, false }
+		c.Monotonic = func() time.Time { return since.Add(passed) }
+	})
+	cancel := func() error {
+		_, err := b.Engine.Cancel(b.Ctx, enginetest.Caller(b.payer), pa.ID)
+		return err
+	}
+	if err := cancel(); err == nil {
+		t.Error("it is given back")
+	}
+	b.WantState(pa.ID, paidaction.PendingHeld)
+	passed = 2 * relay.MaxSendWindow
+	if err := cancel(); err != nil {
+		t.Error(err)
+	}
+	b.Drain()
+	b.WantState(pa.ID, paidaction.Failed)
+	b.wantOuter(pa, paidaction.InvoiceCanceled)
+	b.wantSound()
 }
 
 // Where its node gave the payer's payment back meanwhile, the receiver is paid with our money: that is booked.
