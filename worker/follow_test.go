@@ -300,3 +300,31 @@ func TestAHoldInvoicesStreamTellsThatItIsHeldAndThatItIsGivenBack(t *testing.T) 
 	}
 	tells(pa, paidaction.InvoiceCanceled)
 }
+
+// breaking are a node's streams, of which that of one invoice breaks at once, each time; the fourth has said something before.
+type breaking struct {
+	*simnode.Node
+	opened int
+}
+
+func (b *breaking) WatchInvoice(_ context.Context, h paidaction.Hash, on func(paidaction.InvoiceEvent) error) error {
+	if b.opened++; b.opened == 4 {
+		_ = on(paidaction.InvoiceEvent{Hash: h, State: paidaction.InvoiceOpen})
+	}
+	return errBrief
+}
+
+// A hold invoice's own stream that breaks is opened again, less and less often until it has said something.
+func TestAHoldInvoicesStreamThatBreaksIsOpenedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	clock := &stepping{left: 6}
+	w.config.Clock = clock
+	l := w.listener(&breaking{Node: w.node})
+	l.watch(w.ctx, paidaction.Hash{1})
+	l.holds.wait()
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	if want := []time.Duration{ms(50), ms(100), ms(200), ms(50), ms(100), ms(200)}; !slices.Equal(clock.waits, want) {
+		t.Errorf("waited %s, want %s", clock.waits, want)
+	}
+}
