@@ -52,6 +52,32 @@ func TestCooldowns(t *testing.T) {
 	}
 }
 
+// Each of the two rests counts in every process, however much longer it is than the other.
+func TestARestCountsHoweverShortTheOtherIs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		settings func(*pool.Settings)
+		outcome  pool.Outcome
+	}{
+		"after a payment":        {func(s *pool.Settings) { s.Cooldown = time.Hour }, pool.Done(sat)},
+		"after the node's fault": {func(s *pool.Settings) { s.FailureCooldown = time.Hour }, pool.NodeFault("NO_ROUTE")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := briefly()
+			c.settings(&s)
+			alice := member{"alice", newNode("a", 1000*sat), 1}
+			here, there := w.open(s, alice), w.open(s, alice)
+			release(t, here.lease(pool.Need{}), c.outcome)
+			here.none(pool.Need{}, pool.Cooling)
+			there.none(pool.Need{}, pool.Cooling)
+			w.clock.advance(time.Hour)
+			release(t, there.lease(pool.Need{}), pool.ReceiverFault())
+		})
+	}
+}
+
 // While a node with several slots rests, its other leases go on. A shorter rest, by a process with other settings, does
 // not cut a longer one short.
 func TestACooldownHoldsForTheWholeNode(t *testing.T) {

@@ -3,6 +3,7 @@ package pool_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -146,6 +147,40 @@ func TestAnUnknownAnswerIsOverlookedTwice(t *testing.T) {
 	alice.set(func(n *node) { n.shy = errors.New("it is shy") })
 	locktest.Eventually(t, "it was asked several times", func() bool { return alice.count() > before+9 })
 	release(t, p.lease(pool.Need{Amount: 2000 * sat}), pool.ReceiverFault())
+}
+
+// A node that has never said what it can send is no node that can send too little: nobody is alarmed before it has failed to
+// say so as often as it may.
+func TestANodeThatIsShyFromTheStart(t *testing.T) {
+	t.Parallel()
+	for unknowns, want := range map[int]pool.Reason{1: pool.Unknown, 3: pool.Unasked} {
+		w := newWorld(t)
+		s := briefly()
+		s.Probe, s.Unknowns = time.Hour, unknowns
+		alice := newNode("a", 2000*sat)
+		alice.shy = errors.New("it is shy")
+		p := w.open(s, member{"alice", alice, 1})
+		if got := p.health()["alice"].Reason; got != want {
+			t.Errorf("after one look of %d that may fail it is %q, want %q", unknowns, got, want)
+		}
+		for _, alarm := range []pool.Reason{pool.Low, pool.Unknown} {
+			p.wantMetric(map[bool]float64{true: 1}[alarm == want], "holdfast_node_disabled", "alice", string(alarm))
+		}
+	}
+}
+
+// Whoever comes when no node could serve them has the nodes looked at again, long before their turn: one may have recovered.
+func TestARecoveredNodeIsFoundByWhoeverWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := quick()
+	s.Probe, s.RetryTimeout = 20*time.Second, 10*time.Second // its turn would come too late
+	alice := newNode("a", 2000*sat)
+	alice.away = errors.New("it is away")
+	p := w.open(s, member{"alice", alice, 1})
+	p.reason("alice", pool.Silent)
+	alice.set(func(n *node) { n.away = nil })
+	release(t, p.lease(pool.Need{}), pool.ReceiverFault())
 }
 
 // spec 01 §1.6: a node behind the chain is given nothing new. Nor is a node that does not answer.
@@ -354,6 +389,57 @@ func TestANodeWithAnotherKeyIsDisabled(t *testing.T) {
 	p.reason("alice", pool.Stranger)
 }
 
+// An operator who names a key that does not answer means another node. It is told so, and nothing is enabled.
+func TestANodeIsNotEnabledByAKeyThatItDoesNotHave(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.open(briefly(), member{"alice", newNode("02aa", 2000*sat), 1})
+	if err := p.Register.Disable(t.Context(), "alice", "it smokes"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Register.Enable(t.Context(), "alice", "02bb"); !errors.Is(err, paidaction.Refused(paidaction.CodeForbidden)) ||
+		!strings.Contains(fmt.Sprint(err), "does not answer with the key 02bb") {
+		t.Errorf("it was enabled: %v", err)
+	}
+	p.none(pool.Need{}, pool.Disabled)
+}
+
+// A register that only reads says of a node what one that writes would, and writes nothing.
+func TestAReadOnlyRegisterSaysWhatWouldBeWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	register := pool.NewRegister(w.db, w.now)
+	for i, step := range []struct{ key, disabled string }{
+		{key: "02aa"}, {key: ""}, {key: "02aa"},
+		{key: "02bb"}, {key: ""}, {key: "02aa"}, // another node answers, and then the right one: it stays disabled
+		{disabled: "it smokes", key: "02aa"}, {key: "02bb"}, {key: "02cc"}, {key: "02aa"}, // what an operator said stays
+	} {
+		if step.disabled != "" {
+			if err := register.Disable(ctx, "alice", step.disabled); err != nil {
+				t.Fatal(err)
+			}
+		}
+		said, err := register.Reading().Meet(ctx, "alice", step.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			if err := register.Drain(ctx, "alice"); !errors.Is(err, paidaction.Refused(paidaction.CodeNotFound)) {
+				t.Errorf("it was written down: %v", err)
+			}
+		}
+		written, err := register.Meet(ctx, "alice", step.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said.ChangedAt = written.ChangedAt
+		if !reflect.DeepEqual(said, written) {
+			t.Errorf("step %d, %+v: it says %+v, and this is written: %+v", i, step, said, written)
+		}
+	}
+}
+
 // No node is trusted before the register has compared its key.
 func TestWithoutTheRegisterNoKeyIsTrusted(t *testing.T) {
 	t.Parallel()
@@ -370,6 +456,26 @@ func TestWithoutTheRegisterNoKeyIsTrusted(t *testing.T) {
 	})
 	database.off.Store(false)
 	p.reason("alice", pool.Stranger)
+}
+
+// While the register is away, a node that answers with the key that was compared is still the node: callers are told at once
+// to try again. Nor does a node that is silent then become one that nobody needs to look into.
+func TestWithoutTheRegisterWhatWasComparedCounts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	database := &switched{DBTX: w.db}
+	alice, bob := newNode("02aa", 2000*sat), newNode("02bb", 2000*sat)
+	p := w.openOn(database, w.locker(lock.Settings{}), briefly(), member{"alice", alice, 1}, member{"bob", bob, 1})
+	bob.set(func(n *node) { n.away = errors.New("its machine is off") })
+	p.reason("bob", pool.Unknown)
+	database.off.Store(true)
+	alice.lookedAt(t)
+	bob.lookedAt(t)
+	if _, err := p.Acquire(t.Context(), pool.Need{Only: "alice"}); !errors.Is(err, paidaction.Refused(paidaction.CodeTryAgain)) {
+		t.Errorf("a node with the same key: %v", err)
+	}
+	p.none(pool.Need{Only: "bob"}, pool.Unknown)
+	p.wantMetric(1, "holdfast_node_disabled", "bob", string(pool.Unknown))
 }
 
 // A node that only issues invoices is watched, and its key compared, but it gets nothing.

@@ -151,7 +151,8 @@ func (p *Pool) ended(s *Lease, o Outcome, how string) {
 	if s.slot.lease == s {
 		s.slot.lease = nil
 	}
-	if s.begun > m.asked {
+	left := o.kind == done && o.sent == 0 // to the node: until it says what the payment took, that may be all of it
+	if s.begun > m.asked && !left {
 		m.promised += o.sent - s.amount // the node has not said since what is left
 	}
 	p.metrics.leases.WithLabelValues(m.Name, cmp.Or(how, unused)).Inc()

@@ -442,8 +442,12 @@ func TestPoolsThatCannotWork(t *testing.T) {
 		"no register":                func(c *pool.Config) { c.Register = nil },
 		"no wait":                    func(c *pool.Config) { c.Settings.RetryTimeout = 0 },
 		"a negative cooldown":        func(c *pool.Config) { c.Settings.Cooldown = -1 },
+		"a negative rest at fault":   func(c *pool.Config) { c.Settings.FailureCooldown = -1 },
+		"a negative jitter":          func(c *pool.Config) { c.Settings.Jitter = -1 },
+		"a negative outbound":        func(c *pool.Config) { c.Settings.MinOutbound = -1 },
 		"no unknowns":                func(c *pool.Config) { c.Settings.Unknowns = 0 },
 		"no probe":                   func(c *pool.Config) { c.Settings.Probe = 0 },
+		"no time for a probe":        func(c *pool.Config) { c.Settings.ProbeTimeout = 0 },
 	} {
 		c := pool.Config{Locker: locker, Register: pool.NewRegister(nil, time.Now), Settings: pool.DefaultSettings()}
 		change(&c)

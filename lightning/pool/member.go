@@ -23,15 +23,15 @@ type member struct {
 	kick   chan struct{} // holds a token when the node should be looked at soon
 	looked chan struct{} // closed after the first look
 
-	asked  uint64 // when the last look began, in the pool's order
-	silent error  // why it did not answer then
+	silent error // why it did not answer when it was last asked
 	chain  paidaction.Chain
 
 	met    bool // the register has compared its key
 	record db.LightningNode
 
 	measured    bool            // it has said what it can send
-	outbound    paidaction.Msat // when it last said so
+	asked       uint64          // when the look began in which it last said so, in the pool's order
+	outbound    paidaction.Msat // what it said then
 	promised    paidaction.Msat // of outbound, to payments since
 	unknowns    int             // looks in a row in which it did not say
 	lastUnknown error
@@ -125,14 +125,14 @@ func (p *Pool) look(ctx context.Context, m *member) {
 // learn stores what the node said in the look that began at begun. Called with the pool's mu held, as are remember and
 // cool.
 func (m *member) learn(a answer, begun uint64) {
-	m.asked, m.silent, m.chain = begun, a.silent, a.chain
+	m.silent, m.chain = a.silent, a.chain
 	if a.unknown != nil {
 		m.unknowns++
 		m.lastUnknown = a.unknown
 		return
 	}
 	m.unknowns, m.lastUnknown, m.measured = 0, nil, true
-	m.outbound, m.promised = a.outbound, 0
+	m.asked, m.outbound, m.promised = begun, a.outbound, 0
 	for lease := range m.leases {
 		if lease.begun > begun {
 			m.promised += lease.amount // the node may not have known of it when it was asked

@@ -351,6 +351,14 @@ func (n *node) count() int {
 	return n.asked
 }
 
+// lookedAt waits until a look that began after the call has counted. One that was going on asks three questions at most,
+// and so does the next; whatever is asked after them is of a later one.
+func (n *node) lookedAt(t testing.TB) {
+	t.Helper()
+	before := n.count()
+	locktest.Eventually(t, "the node is looked at", func() bool { return n.count() > before+6 })
+}
+
 func (n *node) open() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
