@@ -180,3 +180,109 @@ func TestTouchesOfALeaseDoNotOvertakeEachOther(t *testing.T) {
 		locktest.Release(t, (<-next).Lease)
 	})
 }
+
+// inMemory opens a Locker on one such store.
+func inMemory(t *testing.T, store lock.Store) *lock.Locker {
+	t.Helper()
+	return locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+}
+
+// TestAShortLeaseBesideALongOneIsTouchedInTime: what is touched next is what is due first, whichever lease came first.
+func TestAShortLeaseBesideALongOneIsTouchedInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := inMemory(t, lock.NewMemory(0))
+		long := locktest.Acquire(t, l, "long", lock.Options{TTL: time.Hour, MaxHold: lock.Unlimited})
+		<-time.After(time.Minute)
+		short := locktest.Acquire(t, l, "short", lock.Options{TTL: time.Second, MaxHold: lock.Unlimited})
+		<-time.After(2 * time.Hour)
+		locktest.Release(t, short)
+		locktest.Release(t, long)
+	})
+}
+
+// TestALeaseIsTouchedThreeTimesInItsTime: two of these may fail.
+func TestALeaseIsTouchedThreeTimesInItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &touchedBy{Memory: lock.NewMemory(0)}
+		l := inMemory(t, store)
+		lease := locktest.Acquire(t, l, "k", lock.Options{TTL: 9 * time.Second, MaxHold: lock.Unlimited})
+		<-time.After(90*time.Second + time.Millisecond)
+		synctest.Wait()
+		if n := len(store.at); n < 28 || n > 32 {
+			t.Errorf("touched %d times in ten times its time, want 30", n)
+		}
+		locktest.Release(t, lease)
+	})
+}
+
+// touchedBy is a store that remembers when it was asked to touch something.
+type touchedBy struct {
+	*lock.Memory
+	at []time.Time
+}
+
+func (s *touchedBy) Touch(ctx context.Context, touches []lock.Touch) (map[string]time.Duration, error) {
+	s.at = append(s.at, time.Now())
+	return s.Memory.Touch(ctx, touches)
+}
+
+// TestATouchThatFailedIsTriedAgainInTime: a short lease is not lost because the store was away for a moment.
+func TestATouchThatFailedIsTriedAgainInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := inMemory(t, untouched{lock.NewMemory(0), &atomic.Bool{}, errAway})
+		lease := locktest.Acquire(t, l, "k", lock.Options{TTL: time.Second, MaxHold: lock.Unlimited})
+		<-time.After(time.Minute)
+		locktest.Release(t, lease)
+	})
+}
+
+// TestALeaseThatIsTouchedByHandIsNotTouchedOtherwise: whoever has taken that over and stops loses it, though others are
+// touched beside it.
+func TestALeaseThatIsTouchedByHandIsNotTouchedOtherwise(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := inMemory(t, lock.NewMemory(0))
+		other := locktest.Acquire(t, l, "other", lock.Options{TTL: time.Second, MaxHold: lock.Unlimited})
+		lease := locktest.Acquire(t, l, "k", lock.Options{TTL: 3 * time.Second, MaxHold: lock.Unlimited, Manual: true})
+		if err := lease.Touch(t.Context(), 3*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(4 * time.Second)
+		if lease.Err() == nil {
+			t.Error("it goes on, though nobody touches it")
+		}
+		locktest.Release(t, other)
+	})
+}
+
+// heeding is a store that does nothing for a caller whose context has ended.
+type heeding struct{ *lock.Memory }
+
+func (s heeding) Release(ctx context.Context, t lock.Ticket) (lock.Released, error) {
+	if err := ctx.Err(); err != nil {
+		return lock.Released{}, err
+	}
+	return s.Memory.Release(ctx, t)
+}
+
+// TestALockIsReleasedAlsoByARequestThatEnded: the next would wait for the end of the lease.
+func TestALockIsReleasedAlsoByARequestThatEnded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := inMemory(t, heeding{lock.NewMemory(0)})
+		lease := locktest.Acquire(t, l, "k", lock.Options{})
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if err := lease.Release(ended); err != nil {
+			t.Error(err)
+		}
+		begun := time.Now()
+		locktest.Release(t, locktest.Acquire(t, l, "k", lock.Options{}))
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("the next waited for %v", took)
+		}
+	})
+}
