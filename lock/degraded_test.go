@@ -9,8 +9,10 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -150,6 +152,67 @@ func TestNobodyGoesOnBesideClose(t *testing.T) {
 		l = openedWith(t, "", errAway, lock.Settings{Log: slog.New(closing{slog.DiscardHandler, &l})})
 		if _, err := l.Acquire(t.Context(), "k", open); !errors.Is(err, lock.ErrClosed) {
 			t.Errorf("who would go on: %v", err)
+		}
+	})
+}
+
+// firstFails is a store whose first answer to whoever wants a lock is a failure, once it may come.
+type firstFails struct {
+	*lock.Memory
+	may   chan struct{}
+	asked *atomic.Bool
+}
+
+func (s firstFails) Enter(ctx context.Context, e lock.Entry) (lock.Entered, error) {
+	if s.asked.CompareAndSwap(false, true) {
+		<-s.may
+		return lock.Entered{}, errAway
+	}
+	return s.Memory.Enter(ctx, e)
+}
+
+// TestAFailureThatComesAtOnceIsNobodyElses: those in line behind whom it hits ask the store themselves.
+func TestAFailureThatComesAtOnceIsNobodyElses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := firstFails{lock.NewMemory(0), make(chan struct{}), &atomic.Bool{}}
+		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+		first := locktest.Go(t.Context(), l, "k", lock.Options{})
+		synctest.Wait()
+		second := locktest.Go(t.Context(), l, "k", lock.Options{})
+		synctest.Wait()
+		close(store.may)
+		if got := <-first; !errors.Is(got.Err, lock.ErrUnavailable) {
+			t.Errorf("the first got %v", got.Err)
+		}
+		got := <-second
+		if got.Err != nil {
+			t.Fatalf("the second got %v", got.Err)
+		}
+		locktest.Release(t, got.Lease)
+	})
+}
+
+// swept is a store that counts how often it is swept.
+type swept struct {
+	*lock.Memory
+	times *atomic.Int64
+}
+
+func (s swept) Sweep(context.Context) error {
+	s.times.Add(1)
+	return errAway
+}
+
+// TestAStoreIsSweptAgainAndAgain: what processes that died have left would stay for ever. A failure ends nothing.
+func TestAStoreIsSweptAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := swept{lock.NewMemory(0), &atomic.Int64{}}
+		locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+		<-time.After(24 * time.Hour)
+		if n := store.times.Load(); n < 2 {
+			t.Errorf("swept %d times in a day", n)
 		}
 	})
 }
