@@ -12,7 +12,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/lock/locktest"
 )
 
-// keeping is a store that takes no ticket back while it is away, and none for a key that is stuck.
+// keeping is a store that takes no ticket back while it is away, none for a key that is stuck, and none by a call that is
+// over.
 type keeping struct {
 	*lock.Memory
 	away  *atomic.Bool
@@ -22,6 +23,9 @@ type keeping struct {
 func (s keeping) Leave(ctx context.Context, t lock.Ticket) (lock.Handoff, error) {
 	if s.asked.Add(1); s.away.Load() || t.Key == "stuck" {
 		return lock.Handoff{}, errAway
+	}
+	if err := ctx.Err(); err != nil {
+		return lock.Handoff{}, err
 	}
 	return s.Memory.Leave(ctx, t)
 }
