@@ -133,22 +133,35 @@ func TestNoLeaseIsTakenToLastLongerThanItDoes(t *testing.T) {
 // said after the hand-over does not count, though it was answered before the wake.
 func TestAWokenLeaseCountsFromBeforeTheHeartbeat(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := &overtaken{tardy: newTardy(), held: lock.Ticket{Key: "k", ID: "another", Process: "another"}}
-		l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, locktest.Patient)
-		other := lock.Entry{Ticket: store.held, TTL: time.Hour, MaxHold: time.Hour}
-		if got, err := store.Memory.Enter(t.Context(), other); err != nil || got.State != lock.Held {
-			t.Fatal(got, err)
-		}
-		got := <-locktest.Go(t.Context(), l, "k", lock.Options{TTL: time.Minute, MaxHold: time.Hour})
-		if got.Err != nil {
-			t.Fatal(got.Err)
-		}
-		const live = 15 * time.Second // three heartbeats
-		if late := got.Lease.Until().Sub(store.counts.Add(live)); late > 0 {
-			t.Errorf("the lease ends %v after its process counts as dead", late)
-		}
-	})
+	for name, options := range map[string]lock.Options{
+		"which outlasts the heartbeats":              {TTL: time.Minute, MaxHold: time.Hour},
+		"whose longest hold is shorter than these":   {TTL: time.Minute, MaxHold: 3 * time.Second},
+		"which lasts, without a touch, a short time": {TTL: 3 * time.Second, MaxHold: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := &overtaken{tardy: newTardy(), held: lock.Ticket{Key: "k", ID: "another", Process: "another"}}
+				l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, locktest.Patient)
+				other := lock.Entry{Ticket: store.held, TTL: time.Hour, MaxHold: time.Hour}
+				if got, err := store.Memory.Enter(t.Context(), other); err != nil || got.State != lock.Held {
+					t.Fatal(got, err)
+				}
+				got := <-locktest.Go(t.Context(), l, "k", options)
+				if got.Err != nil {
+					t.Fatal(got.Err)
+				}
+				const live = 15 * time.Second // three heartbeats
+				until := got.Lease.Until()
+				if late := until.Sub(store.counts.Add(live)); late > 0 {
+					t.Errorf("the lease ends %v after its process counts as dead", late)
+				}
+				if late := until.Sub(store.Ends("k")); late > 0 {
+					t.Errorf("the lease ends %v after its time", late)
+				}
+			})
+		})
+	}
 }
 
 // TestAShorterTouchEndsALeaseSooner: who touches a lease for a shorter time than it had left has it for that time alone.
