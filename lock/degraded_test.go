@@ -216,3 +216,67 @@ func TestAStoreIsSweptAgainAndAgain(t *testing.T) {
 		}
 	})
 }
+
+// stumbling is a store that fails once at a heartbeat, or at a look, when it is to.
+type stumbling struct {
+	*lock.Memory
+	beat, look *atomic.Bool
+}
+
+func (s stumbling) Beat(ctx context.Context, p lock.Process, live time.Duration) error {
+	if s.beat.CompareAndSwap(true, false) {
+		return errAway
+	}
+	return s.Memory.Beat(ctx, p, live)
+}
+
+func (s stumbling) Look(ctx context.Context, tickets []lock.Ticket) ([]lock.Standing, error) {
+	if s.look.CompareAndSwap(true, false) {
+		return nil, errAway
+	}
+	return s.Memory.Look(ctx, tickets)
+}
+
+// TestOneFailureTurnsNobodyAway: however long the store has answered until then, and however long nobody had to ask it.
+// Those who wait are turned away once it has failed for as long as they are patient.
+func TestOneFailureTurnsNobodyAway(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]func(stumbling) *atomic.Bool{
+		"a heartbeat": func(s stumbling) *atomic.Bool { return s.beat }, "a look": func(s stumbling) *atomic.Bool { return s.look },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := stumbling{lock.NewMemory(0), &atomic.Bool{}, &atomic.Bool{}}
+				l := locktest.Open(t, locktest.Strategy{Open: func() (lock.Store, error) { return store, nil }}, lock.Settings{})
+				another := lock.Ticket{Key: "k", ID: "another", Process: "another"}
+				for _, waited := range []time.Duration{time.Hour, 0} { // the second time nobody has waited for an hour
+					if got, err := store.Enter(t.Context(), lock.Entry{Ticket: another, TTL: 24 * time.Hour, MaxHold: 24 * time.Hour}); err != nil || got.State != lock.Held {
+						t.Fatal(got, err)
+					}
+					if waited == 0 {
+						fails(store).Store(true)
+					}
+					waits := locktest.Go(t.Context(), l, "k", lock.Options{MaxWait: lock.Unlimited})
+					<-time.After(waited)
+					if waited > 0 {
+						fails(store).Store(true)
+					}
+					<-time.After(time.Minute)
+					if fails(store).Load() || len(waits) != 0 {
+						t.Errorf("after a wait of %v: it has not failed, or who waits is turned away", waited)
+					}
+					if _, err := store.Memory.Release(t.Context(), another); err != nil {
+						t.Fatal(err)
+					}
+					got := <-waits
+					if got.Err != nil {
+						t.Fatal(got.Err)
+					}
+					locktest.Release(t, got.Lease)
+					<-time.After(time.Hour)
+				}
+			})
+		})
+	}
+}
