@@ -96,7 +96,10 @@ func (h *house) exec(sql string, args ...any) {
 // enters adds a process. Its relay runs in the function that is returned.
 func (h *house) enters(ctx context.Context) (run func()) {
 	h.Helper()
-	r := h.NewRelay(func(c *relay.Config) { c.Nodes = repeated{h.Nodes, h} })
+	r := h.NewRelay(func(c *relay.Config) {
+		c.Nodes = repeated{h.Nodes, h}
+		c.Settings.SendWindow = relay.MaxSendWindow // on a busy machine a shorter one runs out, and a claim comes to nothing
+	})
 	config := h.Engine.Config
 	config.Relay = r
 	engine, err := paidaction.New(config)

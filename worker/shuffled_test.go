@@ -11,6 +11,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/internal/enginetest"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
 // story is the life of one action.
@@ -111,7 +112,7 @@ func over(h *house, pa *paidaction.PaidAction) {
 		sent, _ := h.Node.Sent(outgoing(h, pa))
 		return sent.Present.State == paidaction.PaymentFailed
 	})
-	h.Clock.Advance(21 * time.Second)
+	h.Clock.Advance(relay.MaxSendWindow + 11*time.Second)
 }
 
 func outgoing(h *house, pa *paidaction.PaidAction) (hash paidaction.Hash) {
