@@ -160,6 +160,7 @@ type Engine struct {
 	preparing *preparing
 	clients   *places.Shares // one transaction for each address of anonymous payers
 	payers    *places.Shares // two for each payer who is known: the second begins while the first commits
+	keys      *places.Shares // one for each key under which strangers are asked
 
 	lookUntil *atomic.Int64 // until then groups look at balances first; nanoseconds of Unix time
 }
@@ -192,7 +193,7 @@ func New(c Config) (*Engine, error) {
 		c.Hooks.Beside = InGoroutine
 	}
 	e := &Engine{Config: c, actions: map[string]Definition{}, gathered: map[gatheringKey]*gather.Group[*member]{},
-		preparing: &preparing{of: map[int64]int{}}, lookUntil: new(atomic.Int64), clients: places.New(1), payers: places.New(2)}
+		preparing: &preparing{of: map[int64]int{}}, lookUntil: new(atomic.Int64), clients: places.New(1), payers: places.New(2), keys: places.New(1)}
 	e.reads = gathering(e, readsAtOnce, readPatience, e.read)
 	e.follows = gathering(e, followsAtOnce, followPatience, e.followAll)
 	for _, d := range c.Actions {

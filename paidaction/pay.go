@@ -112,6 +112,9 @@ const answerTimeout = 2 * time.Second
 // answer walks the methods, and returns what the payer is told.
 func (e *Engine) answer(ctx context.Context, a *attempt, method Method) (*PaidAction, error) {
 	pa, err := e.walk(ctx, a, method)
+	if a.done != nil {
+		defer a.done()
+	}
 	if err != nil && a.key != nil {
 		// Whatever went wrong: if the key was used before, the answer is what was done then. That is also so where the
 		// time of the request is over, for instance because its turn did not come.
@@ -194,10 +197,11 @@ type attempt struct {
 	genesis   *int64 // the first attempt, nil in itself
 	turn      Turn
 	proof     proof
-	chosen    bool // the payer chose the method, of this attempt or of the one that it follows automatically
-	indirect  bool // no receiver's wallet is asked
-	unasked   bool // it follows a failed one automatically (Again)
-	onBehalf  bool // somebody else asks than its payer (Request.OnBehalf)
+	chosen    bool   // the payer chose the method, of this attempt or of the one that it follows automatically
+	indirect  bool   // no receiver's wallet is asked
+	unasked   bool   // it follows a failed one automatically (Again)
+	onBehalf  bool   // somebody else asks than its payer (Request.OnBehalf)
+	done      func() // lets the next request under the key ask strangers; nil: this one has not asked
 }
 
 // mayBeLate reports whether what a method begins is among that for which Caller.May is asked. What may be free sets

@@ -88,10 +88,27 @@ func (e *Engine) plan(ctx context.Context, a *attempt, m Method) (p plan, err er
 }
 
 // unused is errKeyUsed where the key of an attempt was used before. No stranger is asked again for what is done: whoever
-// repeats a request would wait for them, and what they fail to give would count against them.
+// repeats a request would wait for them, and what they fail to give would count against them. Whoever repeats it while it
+// is under way waits for its end.
 func (e *Engine) unused(ctx context.Context, a *attempt) error {
 	if a.key == nil {
 		return nil
+	}
+	if a.done == nil {
+		var payer int64
+		if a.payer != nil {
+			payer = *a.payer
+		}
+		var err error
+		a.done, err = e.keys.Take(ctx, fmt.Sprint(payer, " ", *a.key), func(ctx context.Context, still func() bool) {
+			a.turn.Leave() // the one that is under way may have to wait for this turn
+			if e.Hooks.Wait != nil {
+				e.Hooks.Wait(ctx, still)
+			}
+		})
+		if err != nil {
+			return err
+		}
 	}
 	_, used, err := e.winner(ctx, a)
 	if used {

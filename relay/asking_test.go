@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -260,6 +261,66 @@ func TestARepeatedRequestAsksNoStranger(t *testing.T) {
 				t.Errorf("%+v, %v; %d wallets were asked, want the first action and none more", again, err, asked)
 			}
 		})
+	}
+}
+
+// leaving are turns that nobody waits for, and tell when they are left.
+type leaving chan struct{}
+
+func (l leaving) Queue(int64) paidaction.Turn { return &leavingTurn{leave: sync.OnceFunc(func() { l <- struct{}{} })} }
+
+type leavingTurn struct{ leave func() }
+
+func (*leavingTurn) Wait(context.Context, bool) error { return nil }
+func (t *leavingTurn) Leave()                         { t.leave() }
+
+// A request that is repeated while it is under way waits for what comes of it. It gives up its turn: the one that it waits for may come later.
+func TestOneOfTheSameRequestsAtOnceAsksAStranger(t *testing.T) {
+	b := newBundle(t, paidaction.Settings{}, "one")
+	const all = 8
+	left := make(leaving, all)
+	config := b.Engine.Config
+	config.Turns = left
+	engine, err := paidaction.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, end := context.WithTimeout(b.Ctx, 20*time.Second)
+	defer end()
+	var asked atomic.Int32
+	b.wallet.Before = func() {
+		if asked.Add(1) > 1 {
+			return
+		}
+		for range all - 1 { // the others wait
+			select {
+			case <-left:
+			case <-limit.Done():
+				t.Error("the others did not give up their turns")
+				return
+			}
+		}
+	}
+	made := make(chan int64, all)
+	for range all {
+		go func() {
+			pa, err := engine.Pay(limit, paidaction.Request{Kind: community.KindZap, Args: community.ZapArgs{Item: b.item, Sats: 100},
+				Terms: paidaction.Terms{Method: paidaction.P2P}, Key: "the same", Caller: enginetest.Caller(b.payer)})
+			if err != nil {
+				t.Error(err)
+				pa = &paidaction.PaidAction{}
+			}
+			made <- pa.ID
+		}()
+	}
+	first := <-made
+	for range all - 1 {
+		if next := <-made; next != first {
+			t.Errorf("action %d, want %d", next, first)
+		}
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("the wallet was asked %d times, want 1", n)
 	}
 }
 
