@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
@@ -190,8 +188,7 @@ func (e *Engine) sentOn(ctx context.Context, pa *PaidAction, step Step) (bool, e
 // accepted turns the failure of a step whose AcceptForwards met a payment of the same hash into the refusal that it
 // stands for. Nobody waits for that statement: it fails the transaction at whatever this waits for next.
 func accepted(err error) error {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == "23505" && pg.ConstraintName == "relay_payment_hash" {
+	if db.Violates(err, "relay_payment_hash") {
 		return Errorf(CodeDuplicate, "This invoice was already paid. Your payment goes back to you.")
 	}
 	return err
