@@ -66,12 +66,12 @@ func (e *Engine) wrap(ctx context.Context, a *attempt, p plan, peers []Peer) (*F
 // wrappedInvoice is the outer invoice of an attempt; only the receiver has its preimage. The hash must never have been
 // used before: a second outer invoice with it could be settled with the preimage of the first, and a withdrawal with it
 // would be paid with our money.
-func wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, p plan) (db.InsertInvoiceParams, error) {
+func wrappedInvoice(ctx context.Context, a *attempt, tx *Tx, p plan) (db.InsertInvoiceParams, error) {
 	f := tx.Forward
 	if f.Until.Sub(tx.Now) < MinOuterLife { // the payer's earlier requests were slow
 		return db.InsertInvoiceParams{}, Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.")
 	}
-	n, err := q.UseForeignHash(ctx, db.UseForeignHashParams{PaymentHash: f.Hash[:], Used: "WRAPPED"})
+	n, err := tx.DB.UseForeignHash(ctx, db.UseForeignHashParams{PaymentHash: f.Hash[:], Used: "WRAPPED"})
 	if err != nil {
 		return db.InsertInvoiceParams{}, fmt.Errorf("note the hash: %w", err)
 	}
@@ -310,7 +310,7 @@ func completeForwards(pg *db.Transaction, now time.Time, forwards ...forwarded) 
 }
 
 // bookForward makes a wrapped action count: our node has paid the receiver.
-func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg *db.Transaction, def Definition, tx *Tx, row db.PaidAction, found finding) error {
+func (e *Engine) bookForward(ctx context.Context, pg *db.Transaction, def Definition, tx *Tx, row db.PaidAction, found finding) error {
 	forward := forwarded{tx, found.outcome}
 	spent := completeForwards(pg, tx.Now, forward)
 	if err := setAside(ctx, pg.GetInners([]int64{tx.Action}), forward); err != nil {
@@ -319,7 +319,7 @@ func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg *db.Transact
 	if err := spent(ctx); err != nil {
 		return err
 	}
-	return e.book(ctx, q, pg, def, tx, row.Args, row.Result, found.received)
+	return e.book(ctx, pg, def, tx, row.Args, row.Result, found.received)
 }
 
 // finishForward books the routing fee of a forward that was PAID before all its parts were final.
@@ -329,7 +329,7 @@ func (e *Engine) finishForward(ctx context.Context, pa *PaidAction) (Progress, e
 		return Waiting, err
 	}
 	err = e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
-		return payOut(ctx, q, &Tx{DB: q, Action: pa.ID, Now: e.now()}, out, ledger.RewardSats)
+		return payOut(ctx, &Tx{DB: q, Action: pa.ID, Now: e.now()}, out, ledger.RewardSats)
 	})
 	if err != nil {
 		return Owing, err
