@@ -37,12 +37,6 @@ type ItemUpdateResult struct {
 // KindItemUpdate names the action.
 const KindItemUpdate = "ITEM_UPDATE"
 
-// Codes of a change that comes too early or too late.
-const (
-	CodeNotPaid        paidaction.Code = "NOT_PAID"         // the item itself has to be paid first
-	CodeEditWindowOver paidaction.Code = "EDIT_WINDOW_OVER" // the text and the forwards stay as they are
-)
-
 // Spec follows the table of spec 02 §2.3. ZeroCost comes first, so that a free change by somebody anonymous needs no
 // node.
 func (ItemUpdate) Spec() paidaction.Spec {
