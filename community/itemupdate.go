@@ -2,11 +2,8 @@ package community
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -36,12 +33,6 @@ type ItemUpdateResult struct {
 
 // KindItemUpdate names the action.
 const KindItemUpdate = "ITEM_UPDATE"
-
-// Codes of a change that comes too early or too late.
-const (
-	CodeNotPaid        paidaction.Code = "NOT_PAID"         // the item itself has to be paid first
-	CodeEditWindowOver paidaction.Code = "EDIT_WINDOW_OVER" // the text and the forwards stay as they are
-)
 
 // Spec follows the table of spec 02 §2.3. ZeroCost comes first, so that a free change by somebody anonymous needs no
 // node.
@@ -107,38 +98,6 @@ func (iu ItemUpdate) Cost(ctx context.Context, tx *paidaction.Tx, a ItemUpdateAr
 	}
 	boost, err := paidaction.Sats(a.Boost)
 	return uploads + boost, err
-}
-
-// ownItem locks a paid item of the payer's. An anonymous payer must show the secret of the action that paid for it.
-func ownItem(ctx context.Context, tx *paidaction.Tx, id int64) (db.Item, error) {
-	item, err := tx.DB.LockItem(ctx, id)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return item, fmt.Errorf("lock item %d: %w", id, err)
-	}
-	gone := err != nil || item.DeletedAt != nil
-	mine := false
-	if !gone {
-		if mine, err = isAuthor(ctx, tx, item); err != nil {
-			return item, err
-		}
-	}
-	switch {
-	case gone || item.State != statePaid && !mine:
-		return item, paidaction.Errorf(paidaction.CodeNotFound, "There is no such item.")
-	case !mine:
-		return item, paidaction.Errorf(paidaction.CodeForbidden, "You can only change what you wrote. If you were not signed in then, send the secret that you got.")
-	case item.State != statePaid:
-		// The change would race against the payment: which of the two texts was paid for?
-		return item, paidaction.Errorf(CodeNotPaid, "This is not paid yet. Pay for it first, or cancel it and write it again.")
-	}
-	return item, nil
-}
-
-func isAuthor(ctx context.Context, tx *paidaction.Tx, item db.Item) (bool, error) {
-	if item.AuthorID != nil {
-		return tx.Payer != nil && *tx.Payer == *item.AuthorID, nil
-	}
-	return tx.Proves(ctx, item.ActionID)
 }
 
 // changed is the item with the changes to its text applied.

@@ -87,9 +87,6 @@ const (
 	territoryStopped = "STOPPED" // archived: it can be read, but nobody can write in it
 )
 
-// CodeArchived refuses what cannot be done in a stopped territory until somebody takes it over.
-const CodeArchived paidaction.Code = "ARCHIVED"
-
 const maxDescription = 1000
 
 // TerritoryResult is the territory that was paid for.

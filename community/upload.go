@@ -17,9 +17,6 @@ import (
 // UploadTypes are the types of files that can be uploaded: those that a browser shows without running anything in them.
 var UploadTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp", "video/mp4"}
 
-// CodeTooManyUploads says that the owner has too many unpaid uploads.
-const CodeTooManyUploads paidaction.Code = "TOO_MANY_UPLOADS"
-
 const (
 	maxUploads     = 10                                    // per item
 	maxUploadBytes = 100_000_000                           // the most that MaxUpload may allow: a file is held in memory while it is sent

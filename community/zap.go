@@ -52,7 +52,7 @@ func (Zap) Cost(ctx context.Context, tx *paidaction.Tx, a ZapArgs) (paidaction.M
 
 func zapCost(tx *paidaction.Tx, a ZapArgs, items map[int64]db.ZapTargetsRow) (paidaction.Msat, error) {
 	item, found := items[a.Item]
-	mine := tx.Payer != nil && item.AuthorID != nil && *tx.Payer == *item.AuthorID
+	mine := wrote(tx, item.AuthorID)
 	switch {
 	case !found || item.DeletedAt != nil || item.State != statePaid && !mine:
 		return 0, paidaction.Errorf(paidaction.CodeNotFound, "There is no such item.")

@@ -1,7 +1,6 @@
 package community
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -167,6 +166,6 @@ func itemsOf(members []zapMember) []int64 {
 	for i, m := range members {
 		ids[i] = m.Args.Item
 	}
-	slices.SortFunc(ids, cmp.Compare[int64])
+	slices.Sort(ids)
 	return slices.Compact(ids)
 }

@@ -48,6 +48,15 @@ func withSession(ctx context.Context, s *session) context.Context {
 // sessionOf returns the session of a request. Every request has one, from the door.
 func sessionOf(ctx context.Context) *session { return ctx.Value(sessionKey{}).(*session) }
 
+// signedIn returns the user; there is nothing here for the anonymous.
+func signedIn(ctx context.Context) (int64, error) {
+	user := sessionOf(ctx).user
+	if user == nil {
+		return 0, paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to do this.")
+	}
+	return *user, nil
+}
+
 // caller is the session as the engine knows it. The secret, if there is one, proves that an anonymous action is theirs.
 func caller(ctx context.Context, secret *string) paidaction.Caller {
 	s := sessionOf(ctx)

@@ -15,15 +15,6 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
 
-// signedIn returns the user; there is nothing here for the anonymous.
-func signedIn(ctx context.Context) (int64, error) {
-	user := sessionOf(ctx).user
-	if user == nil {
-		return 0, paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to do this.")
-	}
-	return *user, nil
-}
-
 func (m mutations) CreateInvite(ctx context.Context, giftCredits int64, limit int) (*db.Invite, error) {
 	inviter, err := signedIn(ctx)
 	if err != nil {

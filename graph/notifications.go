@@ -8,27 +8,17 @@ import (
 
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
-	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 )
-
-// reader returns the user who asks for their own notifications.
-func reader(ctx context.Context) (*int64, error) {
-	user := sessionOf(ctx).user
-	if user == nil {
-		return nil, paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to see what is new for you.")
-	}
-	return user, nil
-}
 
 func (q queries) Notifications(ctx context.Context, first int, after *int64) (*schema.NotificationPage, error) {
 	if err := q.Limits.checkList(first); err != nil {
 		return nil, err
 	}
-	user, err := reader(ctx)
+	user, err := signedIn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := q.reads().NotificationsOf(ctx, db.NotificationsOfParams{UserID: *user, Before: orElse(after, math.MaxInt64), Page: int32(first) + 1})
+	rows, err := q.reads().NotificationsOf(ctx, db.NotificationsOfParams{UserID: user, Before: orElse(after, math.MaxInt64), Page: int32(first) + 1})
 	if err != nil {
 		return nil, fmt.Errorf("read notifications: %w", err)
 	}
@@ -64,14 +54,14 @@ func (r notifications) RetryUntil(ctx context.Context, n *db.Notification) (*tim
 }
 
 func (m mutations) NotificationsSeen(ctx context.Context, upTo int64) (*schema.Me, error) {
-	user, err := reader(ctx)
+	user, err := signedIn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.writes().MarkNotificationsSeen(ctx, db.MarkNotificationsSeenParams{UserID: *user, UpTo: upTo}); err != nil {
+	if err := m.writes().MarkNotificationsSeen(ctx, db.MarkNotificationsSeenParams{UserID: user, UpTo: upTo}); err != nil {
 		return nil, fmt.Errorf("mark notifications as seen: %w", err)
 	}
-	return m.me(ctx, user)
+	return m.me(ctx, &user)
 }
 
 // mostUnseen is where counting notifications stops.

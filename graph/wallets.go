@@ -10,17 +10,8 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/wallet"
 )
 
-// owner returns the user who asks for their own wallets.
-func owner(ctx context.Context) (int64, error) {
-	user := sessionOf(ctx).user
-	if user == nil {
-		return 0, paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to see and change your wallets.")
-	}
-	return *user, nil
-}
-
 func (m mutations) WalletSave(ctx context.Context, id *int64, label string, settings schema.WalletSettings) (*wallet.Wallet, error) {
-	user, err := owner(ctx)
+	user, err := signedIn(ctx)
 	if err == nil {
 		err = m.meters.paying(sessionOf(ctx), m.Now()) // testing it calls a stranger's server
 	}
@@ -59,7 +50,7 @@ func settingsOf(s schema.WalletSettings) (wallet.Settings, error) {
 }
 
 func (m mutations) WalletEnable(ctx context.Context, id int64, enabled bool) (*wallet.Wallet, error) {
-	user, err := owner(ctx)
+	user, err := signedIn(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +58,7 @@ func (m mutations) WalletEnable(ctx context.Context, id int64, enabled bool) (*w
 }
 
 func (m mutations) WalletRemove(ctx context.Context, id int64) ([]*wallet.Wallet, error) {
-	user, err := owner(ctx)
+	user, err := signedIn(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +71,7 @@ func (m mutations) WalletRemove(ctx context.Context, id int64) ([]*wallet.Wallet
 }
 
 func (m mutations) WalletsReorder(ctx context.Context, ids []int64) ([]*wallet.Wallet, error) {
-	user, err := owner(ctx)
+	user, err := signedIn(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +79,7 @@ func (m mutations) WalletsReorder(ctx context.Context, ids []int64) ([]*wallet.W
 }
 
 func (q queries) Wallets(ctx context.Context) ([]*wallet.Wallet, error) {
-	user, err := owner(ctx)
+	user, err := signedIn(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -5,22 +5,12 @@ import (
 	"math"
 
 	"github.com/a-seed-a7aed72f/holdfast/graph/internal/schema"
-	"github.com/a-seed-a7aed72f/holdfast/paidaction"
 	"github.com/a-seed-a7aed72f/holdfast/webhook"
 )
 
-// listener returns the user who asks for their own webhooks, never the operator.
-func listener(ctx context.Context) (*int64, error) {
-	user := sessionOf(ctx).user
-	if user == nil {
-		return nil, paidaction.Errorf(paidaction.CodeUnauthenticated, "Sign in to see and change your webhooks.")
-	}
-	return user, nil
-}
-
-// calling is listener for mutations that call the user's server.
-func (m mutations) calling(ctx context.Context) (*int64, error) {
-	user, err := listener(ctx)
+// calling is signedIn for mutations that call the user's server.
+func (m mutations) calling(ctx context.Context) (int64, error) {
+	user, err := signedIn(ctx)
 	if err == nil {
 		err = m.meters.paying(sessionOf(ctx), m.Now())
 	}
@@ -37,11 +27,11 @@ func (m mutations) WebhookCreate(ctx context.Context, url string, events []strin
 		return nil, err
 	}
 	defer free()
-	return secretOf(m.Webhooks.Create(ctx, user, url, events, m.holdKey))
+	return secretOf(m.Webhooks.Create(ctx, &user, url, events, m.holdKey))
 }
 
 func (m mutations) WebhookRotate(ctx context.Context, id int64) (*schema.WebhookSecret, error) {
-	user, err := listener(ctx)
+	user, err := signedIn(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +40,7 @@ func (m mutations) WebhookRotate(ctx context.Context, id int64) (*schema.Webhook
 		return nil, err
 	}
 	defer free()
-	return secretOf(m.Webhooks.Rotate(ctx, user, id, m.holdKey))
+	return secretOf(m.Webhooks.Rotate(ctx, &user, id, m.holdKey))
 }
 
 func secretOf(w webhook.Webhook, secret string, err error) (*schema.WebhookSecret, error) {
@@ -61,23 +51,23 @@ func secretOf(w webhook.Webhook, secret string, err error) (*schema.WebhookSecre
 }
 
 func (m mutations) WebhookEnable(ctx context.Context, id int64, enabled bool) (*webhook.Webhook, error) {
-	user, err := listener(ctx)
+	user, err := signedIn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return pointer(inTurn(ctx, m.writing, func() (webhook.Webhook, error) { return m.Webhooks.Enable(ctx, user, id, enabled, m.holdKey) }))
+	return pointer(inTurn(ctx, m.writing, func() (webhook.Webhook, error) { return m.Webhooks.Enable(ctx, &user, id, enabled, m.holdKey) }))
 }
 
 func (m mutations) WebhookRemove(ctx context.Context, id int64) ([]*webhook.Webhook, error) {
-	user, err := listener(ctx)
+	user, err := signedIn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return pointers(inTurn(ctx, m.writing, func() ([]webhook.Webhook, error) {
-		if err := m.Webhooks.Remove(ctx, user, id, m.holdKey); err != nil {
+		if err := m.Webhooks.Remove(ctx, &user, id, m.holdKey); err != nil {
 			return nil, err
 		}
-		return m.Webhooks.List(ctx, user)
+		return m.Webhooks.List(ctx, &user)
 	}))
 }
 
@@ -86,7 +76,7 @@ func (m mutations) WebhookTest(ctx context.Context, id int64) (*webhook.Message,
 	if err != nil {
 		return nil, err
 	}
-	return pointer(m.Webhooks.Test(ctx, user, id))
+	return pointer(m.Webhooks.Test(ctx, &user, id))
 }
 
 func (m mutations) WebhookRedeliver(ctx context.Context, message int64) (*webhook.Message, error) {
@@ -94,15 +84,15 @@ func (m mutations) WebhookRedeliver(ctx context.Context, message int64) (*webhoo
 	if err != nil {
 		return nil, err
 	}
-	return pointer(m.Webhooks.Redeliver(ctx, user, message))
+	return pointer(m.Webhooks.Redeliver(ctx, &user, message))
 }
 
 func (q queries) Webhooks(ctx context.Context) ([]*webhook.Webhook, error) {
-	user, err := listener(ctx)
+	user, err := signedIn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return pointers(inTurn(ctx, q.reading, func() ([]webhook.Webhook, error) { return q.resolver.Webhooks.List(ctx, user) }))
+	return pointers(inTurn(ctx, q.reading, func() ([]webhook.Webhook, error) { return q.resolver.Webhooks.List(ctx, &user) }))
 }
 
 // Messages is resolved only for webhooks that were found for their owner.

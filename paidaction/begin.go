@@ -54,7 +54,7 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 			return fmt.Errorf("number the action: %w", err)
 		}
 		tx.Action = ids[0]
-		if err := e.insert(ctx, q, a, tx, first); err != nil {
+		if err := e.insert(ctx, a, tx, first); err != nil {
 			return err
 		}
 		if a.previous != 0 {
@@ -62,7 +62,7 @@ func (e *Engine) begin(ctx context.Context, a *attempt, m Method, p plan) (*Paid
 				return err
 			}
 		}
-		if result, err = e.enter(ctx, q, pg, a, tx, first, p); err != nil || a.authorize == nil || !a.mayBeLate(m) {
+		if result, err = e.enter(ctx, pg, a, tx, first, p); err != nil || a.authorize == nil || !a.mayBeLate(m) {
 			return err
 		}
 		return a.authorize(ctx, q) // last: what it locks then waits for nothing that is locked here
@@ -188,7 +188,7 @@ func (e *Engine) became(ctx context.Context, a *attempt, tx *Tx, result json.Raw
 }
 
 // insert makes the row in its first state, with its history.
-func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, first Step) error {
+func (e *Engine) insert(ctx context.Context, a *attempt, tx *Tx, first Step) error {
 	row := db.InsertActionParams{
 		ID: tx.Action, Kind: a.def.Spec().Kind, Flow: string(first.Flow), Method: string(tx.Method), State: string(first.To),
 		Attempt: a.number, PayerID: a.payer, CostMsat: int64(tx.Cost), At: tx.Now, GenesisID: a.genesis,
@@ -205,11 +205,11 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 		// transaction's step may in turn wait for a row that the price has locked, such as the payer's, an item's or an
 		// upload's: a deadlock. An action that takes such a step was committed before, so it is visible here, and
 		// nobody has to wait.
-		if err := q.RefuseUsedKey(ctx, db.RefuseUsedKeyParams{PayerID: a.payer, IdempotencyKey: *a.key}); err != nil {
+		if err := tx.DB.RefuseUsedKey(ctx, db.RefuseUsedKeyParams{PayerID: a.payer, IdempotencyKey: *a.key}); err != nil {
 			return fmt.Errorf("look for the key: %w", err)
 		}
 	}
-	if err := q.InsertAction(ctx, row); err != nil {
+	if err := tx.DB.InsertAction(ctx, row); err != nil {
 		return fmt.Errorf("insert the action: %w", err)
 	}
 	return nil
@@ -217,7 +217,7 @@ func (e *Engine) insert(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, 
 
 // enter does what the first step of a flow does in its transaction. It returns the result of Perform, if that was
 // called.
-func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, first Step, p plan) (result json.RawMessage, err error) {
+func (e *Engine) enter(ctx context.Context, pg pgx.Tx, a *attempt, tx *Tx, first Step, p plan) (result json.RawMessage, err error) {
 	// An anonymous payer's wrapped action is performed only once the payment is held: nobody could see it as pending.
 	if first.Effect != Nothing && (first.Flow != FlowWrapped || a.payer != nil) {
 		if result, err = perform(ctx, a.def, tx, a.genesis, a.args); err != nil {
@@ -226,27 +226,27 @@ func (e *Engine) enter(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt
 	}
 	switch first.Effect {
 	case PerformAndPay:
-		return result, e.book(ctx, q, pg, a.def, tx, a.args, result, tx.Cost)
+		return result, e.book(ctx, pg, a.def, tx, a.args, result, tx.Cost)
 	case DebitAndClaim:
-		return result, e.debitAndClaim(ctx, q, pg, tx)
+		return result, e.debitAndClaim(ctx, pg, tx)
 	}
-	return result, e.request(ctx, q, pg, a, tx, p)
+	return result, e.request(ctx, pg, a, tx, p)
 }
 
 // request stores the invoice of an attempt, and the jobs for the cases that no node issues it or that nobody pays it.
-func (e *Engine) request(ctx context.Context, q *db.Queries, pg pgx.Tx, a *attempt, tx *Tx, p plan) error {
-	inv, err := e.newInvoice(ctx, q, a, tx, p)
+func (e *Engine) request(ctx context.Context, pg pgx.Tx, a *attempt, tx *Tx, p plan) error {
+	inv, err := e.newInvoice(ctx, a, tx, p)
 	if err != nil {
 		return err
 	}
-	if err := q.InsertInvoice(ctx, inv); err != nil {
+	if err := tx.DB.InsertInvoice(ctx, inv); err != nil {
 		return fmt.Errorf("insert the invoice: %w", err)
 	}
 	tx.invoice = &Invoice{Node: inv.Node, Hash: Hash(inv.PaymentHash), Amount: Msat(inv.AmountMsat), Hold: inv.Hold, ExpiresAt: inv.ExpiresAt,
 		memo: inv.Memo, cltvDelta: uint32(inv.CltvDelta)}
 	copy(tx.invoice.preimage[:], inv.Preimage) // a wrapped invoice has none: its receiver knows it
 	if tx.Forward != nil {
-		if err := storeInner(ctx, q, tx.Action, tx.Forward); err != nil {
+		if err := storeInner(ctx, tx.DB, tx.Action, tx.Forward); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg *db.Transaction, r
 	case StorePreimage:
 		return storePreimages(ctx, q, now, known{row.ID, found.outcome.Preimage})
 	case BookAndFinish, BookLoss:
-		return e.finish(ctx, q, pg, def, tx, row, step, found)
+		return e.finish(ctx, pg, def, tx, row, step, found)
 	case Refund:
 		return e.refund(ctx, def, tx, row)
 	case UndoIfDone:
@@ -48,7 +48,7 @@ func (e *Engine) apply(ctx context.Context, q *db.Queries, pg *db.Transaction, r
 }
 
 // finish books the money of a paid action, in the way of its flow.
-func (e *Engine) finish(ctx context.Context, q *db.Queries, pg *db.Transaction, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
+func (e *Engine) finish(ctx context.Context, pg *db.Transaction, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
 	if step.When == WrittenOff && step.From == Forwarded {
 		if err := noteWriteOff(ctx, tx, found.reason); err != nil {
 			return err
@@ -61,13 +61,13 @@ func (e *Engine) finish(ctx context.Context, q *db.Queries, pg *db.Transaction, 
 	}
 	switch {
 	case step.Flow == FlowWrapped:
-		return e.bookForward(ctx, q, pg, def, tx, row, found)
+		return e.bookForward(ctx, pg, def, tx, row, found)
 	case step.Flow == FlowOutgoing:
-		return e.bookPayout(ctx, q, pg, def, tx, row, step, found)
+		return e.bookPayout(ctx, pg, def, tx, row, step, found)
 	case step.When == PaidInside:
-		return e.bookInside(ctx, q, pg, def, tx, row)
+		return e.bookInside(ctx, pg, def, tx, row)
 	}
-	return e.book(ctx, q, pg, def, tx, row.Args, row.Result, found.received)
+	return e.book(ctx, pg, def, tx, row.Args, row.Result, found.received)
 }
 
 // performHeld performs an action whose payment is held. It computes the price again under the locks of this
@@ -113,7 +113,7 @@ func perform(ctx context.Context, def Definition, tx *Tx, genesis *int64, args j
 }
 
 // book makes a paid action count: onPaid, the ledger, and what follows. received is what actually arrived.
-func (e *Engine) book(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, args, result json.RawMessage, received Msat) error {
+func (e *Engine) book(ctx context.Context, pg pgx.Tx, def Definition, tx *Tx, args, result json.RawMessage, received Msat) error {
 	if received < tx.Cost {
 		return fmt.Errorf("received %d msat of %d", received, tx.Cost)
 	}
@@ -124,7 +124,7 @@ func (e *Engine) book(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definit
 		return err
 	}
 	if tx.Method.Flow() != FlowBalance {
-		if err := q.SetReceived(ctx, db.SetReceivedParams{ActionID: tx.Action, ReceivedMsat: new(int64(received))}); err != nil {
+		if err := tx.DB.SetReceived(ctx, db.SetReceivedParams{ActionID: tx.Action, ReceivedMsat: new(int64(received))}); err != nil {
 			return fmt.Errorf("store what was received: %w", err)
 		}
 	}
@@ -133,7 +133,7 @@ func (e *Engine) book(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definit
 			return fmt.Errorf("store the job for after the payment: %w", err)
 		}
 	}
-	return ledger.Post(ctx, q, &tx.Action, tx.Now, append(tx.transfers, tx.spent...))
+	return ledger.Post(ctx, tx.DB, &tx.Action, tx.Now, append(tx.transfers, tx.spent...))
 }
 
 // payExcess books what arrived beyond the price, if anything: the node sets no upper limit. The payer gets it as

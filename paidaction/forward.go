@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 )
@@ -68,12 +66,12 @@ func (e *Engine) wrap(ctx context.Context, a *attempt, p plan, peers []Peer) (*F
 // wrappedInvoice is the outer invoice of an attempt; only the receiver has its preimage. The hash must never have been
 // used before: a second outer invoice with it could be settled with the preimage of the first, and a withdrawal with it
 // would be paid with our money.
-func wrappedInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, p plan) (db.InsertInvoiceParams, error) {
+func wrappedInvoice(ctx context.Context, a *attempt, tx *Tx, p plan) (db.InsertInvoiceParams, error) {
 	f := tx.Forward
 	if f.Until.Sub(tx.Now) < MinOuterLife { // the payer's earlier requests were slow
 		return db.InsertInvoiceParams{}, Errorf(CodeTryAgain, "The invoice could not be made in time. Try again.")
 	}
-	n, err := q.UseForeignHash(ctx, db.UseForeignHashParams{PaymentHash: f.Hash[:], Used: "WRAPPED"})
+	n, err := tx.DB.UseForeignHash(ctx, db.UseForeignHashParams{PaymentHash: f.Hash[:], Used: "WRAPPED"})
 	if err != nil {
 		return db.InsertInvoiceParams{}, fmt.Errorf("note the hash: %w", err)
 	}
@@ -190,8 +188,7 @@ func (e *Engine) sentOn(ctx context.Context, pa *PaidAction, step Step) (bool, e
 // accepted turns the failure of a step whose AcceptForwards met a payment of the same hash into the refusal that it
 // stands for. Nobody waits for that statement: it fails the transaction at whatever this waits for next.
 func accepted(err error) error {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == "23505" && pg.ConstraintName == "relay_payment_hash" {
+	if db.Violates(err, "relay_payment_hash") {
 		return Errorf(CodeDuplicate, "This invoice was already paid. Your payment goes back to you.")
 	}
 	return err
@@ -313,7 +310,7 @@ func completeForwards(pg *db.Transaction, now time.Time, forwards ...forwarded) 
 }
 
 // bookForward makes a wrapped action count: our node has paid the receiver.
-func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg *db.Transaction, def Definition, tx *Tx, row db.PaidAction, found finding) error {
+func (e *Engine) bookForward(ctx context.Context, pg *db.Transaction, def Definition, tx *Tx, row db.PaidAction, found finding) error {
 	forward := forwarded{tx, found.outcome}
 	spent := completeForwards(pg, tx.Now, forward)
 	if err := setAside(ctx, pg.GetInners([]int64{tx.Action}), forward); err != nil {
@@ -322,7 +319,7 @@ func (e *Engine) bookForward(ctx context.Context, q *db.Queries, pg *db.Transact
 	if err := spent(ctx); err != nil {
 		return err
 	}
-	return e.book(ctx, q, pg, def, tx, row.Args, row.Result, found.received)
+	return e.book(ctx, pg, def, tx, row.Args, row.Result, found.received)
 }
 
 // finishForward books the routing fee of a forward that was PAID before all its parts were final.
@@ -332,7 +329,7 @@ func (e *Engine) finishForward(ctx context.Context, pa *PaidAction) (Progress, e
 		return Waiting, err
 	}
 	err = e.inTx(ctx, func(q *db.Queries, _ *db.Transaction) error {
-		return payOut(ctx, q, &Tx{DB: q, Action: pa.ID, Now: e.now()}, out, ledger.RewardSats)
+		return payOut(ctx, &Tx{DB: q, Action: pa.ID, Now: e.now()}, out, ledger.RewardSats)
 	})
 	if err != nil {
 		return Owing, err

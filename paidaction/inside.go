@@ -17,8 +17,8 @@ import (
 // other payment counts and the withdrawal fails.
 
 // debitAndPayInside debits the price of the other action from the balance, and has that action's invoice cancelled.
-func (e *Engine) debitAndPayInside(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) error {
-	other, err := q.LockAction(ctx, tx.Payout.Inside) // once more (lockForPayout), to read it
+func (e *Engine) debitAndPayInside(ctx context.Context, pg pgx.Tx, tx *Tx) error {
+	other, err := tx.DB.LockAction(ctx, tx.Payout.Inside) // once more (lockForPayout), to read it
 	if err != nil {
 		return fmt.Errorf("read the action to pay for: %w", err)
 	}
@@ -26,11 +26,11 @@ func (e *Engine) debitAndPayInside(ctx context.Context, q *db.Queries, pg pgx.Tx
 	if !ok || State(other.State) != Pending || Msat(other.CostMsat) != tx.Payout.Amount {
 		return Errorf(CodeDuplicate, "This invoice can no longer be paid.")
 	}
-	inv, err := q.GetInvoice(ctx, other.ID)
+	inv, err := tx.DB.GetInvoice(ctx, other.ID)
 	if err != nil {
 		return fmt.Errorf("read the invoice to pay: %w", err)
 	}
-	n, err := q.AcceptInside(ctx, db.AcceptInsideParams{ActionID: tx.Action, InsideID: &other.ID, Node: &inv.Node,
+	n, err := tx.DB.AcceptInside(ctx, db.AcceptInsideParams{ActionID: tx.Action, InsideID: &other.ID, Node: &inv.Node,
 		PaymentHash: inv.PaymentHash, Bolt11: tx.Payout.Bolt11, AmountMsat: other.CostMsat, ExpiresAt: tx.Payout.Expires, At: tx.Now})
 	if err != nil {
 		return fmt.Errorf("note who pays: %w", err)
@@ -38,7 +38,7 @@ func (e *Engine) debitAndPayInside(ctx context.Context, q *db.Queries, pg pgx.Tx
 	if n == 0 {
 		return Errorf(CodeDuplicate, "This invoice is being paid, or was already paid.")
 	}
-	moved, err := writeStep(ctx, q, db.MoveActionParams{ID: other.ID, FromState: other.State, ToState: string(step.To), At: tx.Now,
+	moved, err := writeStep(ctx, tx.DB, db.MoveActionParams{ID: other.ID, FromState: other.State, ToState: string(step.To), At: tx.Now,
 		Deadline: e.deadlineAfter(step.To, tx.Now)}, step.When)
 	if err != nil {
 		return fmt.Errorf("action %d, which is to be paid for: %w", other.ID, err)
@@ -50,7 +50,7 @@ func (e *Engine) debitAndPayInside(ctx context.Context, q *db.Queries, pg pgx.Tx
 	if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: other.ID}); err != nil {
 		return fmt.Errorf("store its job: %w", err)
 	}
-	return e.debit(ctx, q, pg, tx)
+	return e.debit(ctx, pg, tx)
 }
 
 // paidInside is the withdrawal that pays for an action whose invoice is being cancelled, if there is one.
@@ -70,21 +70,21 @@ func (e *Engine) paidInside(ctx context.Context, pa *PaidAction) (*db.PayerInsid
 
 // bookInside makes the action count with the money that the withdrawal has set aside, and lets the withdrawal go on:
 // the withdrawal gets the preimage, as every payment does.
-func (e *Engine) bookInside(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction) error {
-	by, err := q.PayerInside(ctx, &row.ID)
+func (e *Engine) bookInside(ctx context.Context, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction) error {
+	by, err := tx.DB.PayerInside(ctx, &row.ID)
 	if err != nil {
 		return fmt.Errorf("read the withdrawal that pays: %w", err)
 	}
-	inv, err := q.GetInvoice(ctx, row.ID)
+	inv, err := tx.DB.GetInvoice(ctx, row.ID)
 	if err != nil {
 		return fmt.Errorf("read the invoice: %w", err)
 	}
 	tx.source = ledger.RoutingSats
-	if err := e.book(ctx, q, pg, def, tx, row.Args, row.Result, Msat(by.AmountMsat)); err != nil {
+	if err := e.book(ctx, pg, def, tx, row.Args, row.Result, Msat(by.AmountMsat)); err != nil {
 		return err
 	}
 	preimage := Preimage(inv.Preimage)
-	if err := storePreimages(ctx, q, tx.Now, known{by.ActionID, &preimage}); err != nil {
+	if err := storePreimages(ctx, tx.DB, tx.Now, known{by.ActionID, &preimage}); err != nil {
 		return err
 	}
 	return e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: by.ActionID})

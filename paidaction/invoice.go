@@ -12,9 +12,9 @@ import (
 
 // newInvoice is the invoice of an attempt before any node has heard of it. We choose the preimage ourselves, so that
 // opening the invoice at the node can be repeated: the same hash is the same invoice (spec 01 §1.3).
-func (e *Engine) newInvoice(ctx context.Context, q *db.Queries, a *attempt, tx *Tx, p plan) (db.InsertInvoiceParams, error) {
+func (e *Engine) newInvoice(ctx context.Context, a *attempt, tx *Tx, p plan) (db.InsertInvoiceParams, error) {
 	if tx.Forward != nil {
-		return wrappedInvoice(ctx, q, a, tx, p)
+		return wrappedInvoice(ctx, a, tx, p)
 	}
 	var preimage Preimage
 	if _, err := io.ReadFull(e.Random, preimage[:]); err != nil {

@@ -75,25 +75,25 @@ func (e *Engine) boundWithdrawals(ctx context.Context, q *db.Queries, payer int6
 }
 
 // debitAndClaim debits the most that a withdrawal may cost, and puts the payment into the pipeline.
-func (e *Engine) debitAndClaim(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) error {
+func (e *Engine) debitAndClaim(ctx context.Context, pg pgx.Tx, tx *Tx) error {
 	p := tx.Payout
 	if p.Inside != 0 {
-		return e.debitAndPayInside(ctx, q, pg, tx)
+		return e.debitAndPayInside(ctx, pg, tx)
 	}
 	// Only once the key is known to be new: a repeated request for the last withdrawal that had room gets that
 	// withdrawal.
-	if err := e.boundWithdrawals(ctx, q, *tx.Payer); err != nil {
+	if err := e.boundWithdrawals(ctx, tx.DB, *tx.Payer); err != nil {
 		return err
 	}
-	if n, err := q.UseForeignHash(ctx, db.UseForeignHashParams{PaymentHash: p.Hash[:], Used: "WITHDRAWN"}); err != nil {
+	if n, err := tx.DB.UseForeignHash(ctx, db.UseForeignHashParams{PaymentHash: p.Hash[:], Used: "WITHDRAWN"}); err != nil {
 		return fmt.Errorf("note the hash: %w", err)
 	} else if n == 0 {
 		// A withdrawal that failed may be tried again. An invoice that one of ours wraps must not be paid by us.
-		if used, err := q.ForeignHashUse(ctx, p.Hash[:]); err != nil || used != "WITHDRAWN" {
+		if used, err := tx.DB.ForeignHashUse(ctx, p.Hash[:]); err != nil || used != "WITHDRAWN" {
 			return errors.Join(err, Errorf(CodeDuplicate, "This invoice cannot be paid from a balance. Use another one."))
 		}
 	}
-	n, err := q.AcceptRelay(ctx, db.AcceptRelayParams{ActionID: tx.Action, PayerID: tx.Payer, PaymentHash: p.Hash[:], Bolt11: p.Bolt11,
+	n, err := tx.DB.AcceptRelay(ctx, db.AcceptRelayParams{ActionID: tx.Action, PayerID: tx.Payer, PaymentHash: p.Hash[:], Bolt11: p.Bolt11,
 		AmountMsat: int64(p.Amount), BudgetMsat: int64(p.Budget), FinalCltv: int32(p.FinalCLTV), ExpiresAt: p.Expires, At: tx.Now})
 	if err != nil {
 		return fmt.Errorf("put the payment into the pipeline: %w", err)
@@ -101,17 +101,17 @@ func (e *Engine) debitAndClaim(ctx context.Context, q *db.Queries, pg pgx.Tx, tx
 	if n == 0 {
 		return Errorf(CodeDuplicate, "This invoice is being paid, or was already paid.")
 	}
-	return e.debit(ctx, q, pg, tx)
+	return e.debit(ctx, pg, tx)
 }
 
 // debit takes the most that a withdrawal may cost from the balance, or fails with ledger.ErrInsufficient. The jobs wake
 // the relay of whichever process runs them.
-func (e *Engine) debit(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) error {
+func (e *Engine) debit(ctx context.Context, pg pgx.Tx, tx *Tx) error {
 	if err := e.Jobs.Insert(ctx, pg, Job{Kind: JobAdvance, Action: tx.Action},
 		Job{Kind: JobAdvance, Action: tx.Action, At: *e.deadlineAfter(Forwarding, tx.Now)}); err != nil {
 		return fmt.Errorf("store the jobs: %w", err)
 	}
-	return ledger.Post(ctx, q, &tx.Action, tx.Now, []ledger.Transfer{
+	return ledger.Post(ctx, tx.DB, &tx.Action, tx.Now, []ledger.Transfer{
 		{From: ledger.UserSats(*tx.Payer), To: ledger.RoutingSats, Msat: int64(tx.Cost), Reason: "withdrawal"}})
 }
 
@@ -121,12 +121,12 @@ func (e *Engine) debit(ctx context.Context, q *db.Queries, pg pgx.Tx, tx *Tx) er
 //
 // A fee above the budget was never allowed to the node, and more than the amount was never asked for; that can happen
 // if somebody has paid another invoice with this hash by hand. Both are booked as losses (spec 05.10).
-func payOut(ctx context.Context, q *db.Queries, tx *Tx, left Outcome, rest ledger.Account) error {
-	rows, err := q.RelaysCompleted(ctx, db.RelaysCompletedParams{ActionIds: []int64{tx.Action}, Fees: []int64{int64(left.Fee)}, At: tx.Now})
+func payOut(ctx context.Context, tx *Tx, left Outcome, rest ledger.Account) error {
+	rows, err := tx.DB.RelaysCompleted(ctx, db.RelaysCompletedParams{ActionIds: []int64{tx.Action}, Fees: []int64{int64(left.Fee)}, At: tx.Now})
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	return ledger.Post(ctx, q, &tx.Action, tx.Now, paidOut(rows[0], left, rest))
+	return ledger.Post(ctx, tx.DB, &tx.Action, tx.Now, paidOut(rows[0], left, rest))
 }
 
 // paidOut returns the transfers of payOut.
@@ -168,20 +168,20 @@ func storePreimages(ctx context.Context, q *db.Queries, now time.Time, all ...kn
 }
 
 // bookPayout makes a withdrawal count, and gives back what did not leave.
-func (e *Engine) bookPayout(ctx context.Context, q *db.Queries, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
+func (e *Engine) bookPayout(ctx context.Context, pg pgx.Tx, def Definition, tx *Tx, row db.PaidAction, step Step, found finding) error {
 	// The debit was posted when the withdrawal began; nothing is left to hand out.
 	tx.given = tx.Cost
-	if err := e.book(ctx, q, pg, def, tx, row.Args, row.Result, tx.Cost); err != nil {
+	if err := e.book(ctx, pg, def, tx, row.Args, row.Result, tx.Cost); err != nil {
 		return err
 	}
 	if step.Effect != BookLoss {
-		return payOut(ctx, q, tx, found.outcome, ledger.UserSats(*row.PayerID))
+		return payOut(ctx, tx, found.outcome, ledger.UserSats(*row.PayerID))
 	}
-	out, err := q.LockRelay(ctx, row.ID)
+	out, err := tx.DB.LockRelay(ctx, row.ID)
 	if err != nil {
 		return fmt.Errorf("lock the outgoing payment: %w", err)
 	}
-	return payOutUnknown(ctx, q, tx, out, ledger.UserSats(*row.PayerID))
+	return payOutUnknown(ctx, tx, out, ledger.UserSats(*row.PayerID))
 }
 
 // refund gives back all that a withdrawal took, and undoes what was performed.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
@@ -77,18 +76,11 @@ func (e *Engine) beginTogether(ctx context.Context, def Definition, method Metho
 	err := e.tryTogether(ctx, def, method, members, look)
 	// The check finds insufficient balances. Another transaction can use a key after the check; then the next check
 	// finds it.
-	if ledger.IsShort(err) || keyWasUsed(err) {
+	if ledger.IsShort(err) || db.Violates(err, "paid_action_key") {
 		e.lookUntil.Store(e.now().Add(lookFor).UnixNano())
 		err = e.tryTogether(ctx, def, method, members, true)
 	}
 	return err
-}
-
-// keyWasUsed reports whether a transaction failed because one of its actions has an idempotency key that was used
-// before.
-func keyWasUsed(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "23505" && pg.ConstraintName == "paid_action_key"
 }
 
 // tryTogether is one try of beginTogether; look says whether it checks balances and keys before it writes.

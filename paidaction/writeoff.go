@@ -105,7 +105,7 @@ func (e *Engine) writeOffFee(ctx context.Context, pa *PaidAction, reason string)
 		if err := noteWriteOff(ctx, tx, reason); err != nil {
 			return err
 		}
-		return payOutUnknown(ctx, q, tx, row, ledger.RewardSats)
+		return payOutUnknown(ctx, tx, row, ledger.RewardSats)
 	})
 }
 
@@ -131,10 +131,10 @@ func noteWriteOff(ctx context.Context, tx *Tx, reason string) error {
 
 // payOutUnknown books a payment whose fee nobody knows. The amount has left. The whole budget goes to rest, the account
 // that would have got the unused part of it: its owner must not pay for our loss, which is the highest possible fee.
-func payOutUnknown(ctx context.Context, q *db.Queries, tx *Tx, row db.RelayPayment, rest ledger.Account) error {
-	if err := payOut(ctx, q, tx, Outcome{Paid: Msat(row.AmountMsat)}, rest); err != nil || row.BudgetMsat == 0 {
+func payOutUnknown(ctx context.Context, tx *Tx, row db.RelayPayment, rest ledger.Account) error {
+	if err := payOut(ctx, tx, Outcome{Paid: Msat(row.AmountMsat)}, rest); err != nil || row.BudgetMsat == 0 {
 		return err
 	}
-	return ledger.Post(ctx, q, &tx.Action, tx.Now, []ledger.Transfer{
+	return ledger.Post(ctx, tx.DB, &tx.Action, tx.Now, []ledger.Transfer{
 		{From: ledger.LossSats, To: ledger.Lightning, Msat: row.BudgetMsat, Reason: "routing fee that nobody knows"}})
 }

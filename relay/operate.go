@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/a-seed-a7aed72f/holdfast/internal/db"
@@ -37,12 +36,6 @@ func notRequeued(ctx context.Context, q *db.Queries, action int64) error {
 	return fmt.Errorf("%w: it has not failed and goes on by itself, and a new action may pay a second time; holdfast relay show %d says where it is", ErrNotRequeued, action)
 }
 
-// hashIsTaken reports whether a payment could not be put back because another one has its hash, and did not fail.
-func hashIsTaken(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "23505" && pg.ConstraintName == "relay_payment_hash"
-}
-
 // Requeue puts a failed payment back into the pipeline, unless its money was already given back. DUPLICATE if its hash
 // is another payment's by now, UNKNOWN_OUTCOME if the answer to the commit did not come.
 func Requeue(ctx context.Context, pool *pgxpool.Pool, action int64, now time.Time) error {
@@ -57,7 +50,7 @@ func Requeue(ctx context.Context, pool *pgxpool.Pool, action int64, now time.Tim
 			return fmt.Errorf("lock the action: %w", err)
 		}
 		n, err := q.RequeueFailed(ctx, db.RequeueFailedParams{ActionID: action, At: now})
-		if hashIsTaken(err) {
+		if db.Violates(err, "relay_payment_hash") {
 			return paidaction.Errorf(paidaction.CodeDuplicate,
 				"Another payment of the same hash is under way, or was made: this one is not sent again. holdfast relay list shows it.").Because(ErrNotRequeued)
 		}

@@ -91,10 +91,6 @@ func (l *Listener) Run(ctx context.Context) error {
 	return nil
 }
 
-func (l *Listener) retry(ctx context.Context, loop string, do func(context.Context) error) error {
-	return retry(ctx, l.Clock, func(err error) { l.failed(ctx, loop, err) }, do)
-}
-
 // Resume reads where the last listener of this node stopped.
 func (l *Listener) Resume(ctx context.Context) error {
 	row, err := db.New(l.Pool).GetCursor(ctx, l.node)

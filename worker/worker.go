@@ -104,6 +104,11 @@ func (c Config) failed(ctx context.Context, loop string, err error) {
 	c.Log.WarnContext(ctx, "failed, and is tried again", "loop", loop, "error", err)
 }
 
+// retry calls do until it succeeds or ctx ends.
+func (c Config) retry(ctx context.Context, loop string, do func(context.Context) error) error {
+	return retry(ctx, c.Clock, func(err error) { c.failed(ctx, loop, err) }, do)
+}
+
 // stopping says whether work has ended because the process does. What has used up its own time has failed.
 func stopping(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
@@ -186,7 +191,7 @@ func (w *Worker) riverPool(ctx context.Context) (*pgxpool.Pool, error) {
 	const unsupported = "08P01" // protocol_violation
 	var takesNone bool
 	// Only an answer tells: who is away at the moment may refuse the parameters later, and no job would ever run.
-	err = retry(ctx, w.Clock, func(err error) { w.failed(ctx, "jobs", err) }, func(ctx context.Context) error {
+	err = w.retry(ctx, "jobs", func(ctx context.Context) error {
 		err := pool.Ping(ctx)
 		refused := (*pgconn.PgError)(nil)
 		if takesNone = errors.As(err, &refused) && refused.Code == unsupported; takesNone {
@@ -221,7 +226,7 @@ func (w *Worker) runJobs(ctx context.Context) error {
 	// Start asks the database once, which may be away at the moment. It can succeed just as ctx ends: then the client
 	// is running, and its pool must outlive it.
 	started := false
-	err = retry(ctx, w.Clock, func(err error) { w.failed(ctx, "jobs", err) }, func(ctx context.Context) error {
+	err = w.retry(ctx, "jobs", func(ctx context.Context) error {
 		err := client.Start(ctx)
 		started = err == nil
 		return err

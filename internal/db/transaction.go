@@ -66,6 +66,12 @@ func Conflict(err error) string {
 	return ""
 }
 
+// Violates reports whether PostgreSQL refused a row by the unique constraint or index of this name.
+func Violates(err error, unique string) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "23505" && refused.ConstraintName == unique
+}
+
 // Alone runs one statement that returns something, outside any transaction, with the settings of PlanAlone. These are
 // sent along with it, and hold only for it.
 func Alone(ctx context.Context, pool *pgxpool.Pool, statement func(q *Queries) error) error {
