@@ -50,10 +50,9 @@ type scene struct {
 	secret string
 	// paid is where the price goes in the books, in msat; the payer's side is left out, and so is the way from sats to credits.
 	paid map[ledger.Account]int64
-	// see is what somebody sees of all that the action may touch; viewer nil is the anonymous.
+	// see is what somebody sees of all that the action may touch; viewer nil is the anonymous. It is nil where nobody but the payer ever sees
+	// anything of it.
 	see func(viewer *int64) any
-	// private: nobody but the payer ever sees anything of it.
-	private bool
 	// told are those who are notified once it is paid, or the payment has arrived.
 	told []int64
 	// spoil makes it impossible to perform from now on; nil where nothing can.
@@ -321,8 +320,8 @@ func (d *drive) wantPaid(id int64) {
 	if got := d.balances(); !maps.Equal(got, want) {
 		d.Errorf("the books hold\n%v, want\n%v, before\n%v", got, want, d.books)
 	}
-	if changed := d.others() != d.seen; d.see != nil && changed == d.private {
-		d.Errorf("others see a change: %v", changed)
+	if d.see != nil && d.others() == d.seen {
+		d.Error("others do not see what was paid for")
 	}
 	d.wantTold("once paid", d.told)
 	d.wantReconciled(id)

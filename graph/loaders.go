@@ -39,39 +39,28 @@ func (r *resolver) newLoaders(viewer *int64, text *answerSize) *loaders {
 	q := r.reads()
 	wait := dataloadgen.WithWait(r.GatherFor)
 	return &loaders{
-		users: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*db.Usr, []error) {
-			rows, err := q.UsersByID(ctx, ids)
-			return inOrder(ids, rows, func(u *db.Usr) int64 { return u.ID }, err)
-		}, wait),
-		items: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*db.ItemsByIDRow, []error) {
-			rows, err := q.ItemsByID(ctx, db.ItemsByIDParams{Ids: ids, Viewer: viewer})
-			return inOrder(ids, rows, func(i *db.ItemsByIDRow) int64 { return i.ID }, err)
-		}, wait),
-		texts: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*db.TextsOfRow, []error) {
-			rows, err := inTurn(ctx, r.reading, func() ([]db.TextsOfRow, error) {
+		users: dataloadgen.NewLoader(one(q.UsersByID, func(u *db.Usr) int64 { return u.ID }), wait),
+		items: dataloadgen.NewLoader(one(func(ctx context.Context, ids []int64) ([]db.ItemsByIDRow, error) {
+			return q.ItemsByID(ctx, db.ItemsByIDParams{Ids: ids, Viewer: viewer})
+		}, func(i *db.ItemsByIDRow) int64 { return i.ID }), wait),
+		texts: dataloadgen.NewLoader(one(func(ctx context.Context, ids []int64) ([]db.TextsOfRow, error) {
+			return inTurn(ctx, r.reading, func() ([]db.TextsOfRow, error) {
 				if err := text.grow(0, 0); err != nil {
 					return nil, err // those before have used it up
 				}
 				return db.New(r.Pool).TextsOf(ctx, ids)
 			})
-			return inOrder(ids, rows, func(t *db.TextsOfRow) int64 { return t.ID }, err)
-		}, wait, dataloadgen.WithBatchCapacity(textsAtOnce)),
-		territories: dataloadgen.NewLoader(func(ctx context.Context, names []string) ([]*db.Territory, []error) {
-			rows, err := q.TerritoriesByName(ctx, db.TerritoriesByNameParams{Names: names, Viewer: viewer})
-			return inOrder(names, rows, func(t *db.Territory) string { return t.Name }, err)
-		}, wait),
-		named: dataloadgen.NewLoader(func(ctx context.Context, names []string) ([]*db.Usr, []error) {
-			rows, err := q.UsersByName(ctx, names)
-			return inOrder(names, rows, func(u *db.Usr) string { return u.Name }, err)
-		}, wait),
-		payments: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*paidaction.PaidAction, []error) {
-			var rows []paidaction.PaidAction
-			var err error
-			if viewer != nil {
-				rows, err = inTurn(ctx, r.reading, func() ([]paidaction.PaidAction, error) { return r.Engine.Own(ctx, *viewer, ids) })
+		}, func(t *db.TextsOfRow) int64 { return t.ID }), wait, dataloadgen.WithBatchCapacity(textsAtOnce)),
+		territories: dataloadgen.NewLoader(one(func(ctx context.Context, names []string) ([]db.Territory, error) {
+			return q.TerritoriesByName(ctx, db.TerritoriesByNameParams{Names: names, Viewer: viewer})
+		}, func(t *db.Territory) string { return t.Name }), wait),
+		named: dataloadgen.NewLoader(one(q.UsersByName, func(u *db.Usr) string { return u.Name }), wait),
+		payments: dataloadgen.NewLoader(one(func(ctx context.Context, ids []int64) ([]paidaction.PaidAction, error) {
+			if viewer == nil {
+				return nil, nil
 			}
-			return inOrder(ids, rows, func(pa *paidaction.PaidAction) int64 { return pa.ID }, err)
-		}, wait),
+			return inTurn(ctx, r.reading, func() ([]paidaction.PaidAction, error) { return r.Engine.Own(ctx, *viewer, ids) })
+		}, func(pa *paidaction.PaidAction) int64 { return pa.ID }), wait),
 		comments: dataloadgen.NewLoader(byPage(func(ctx context.Context, of []int64, p after, add func(int64, int64)) error {
 			rows, err := q.CommentsOfEach(ctx, db.CommentsOfEachParams{Parents: of, After: p.id, Viewer: viewer, Page: p.rows})
 			for _, row := range rows {
@@ -86,10 +75,7 @@ func (r *resolver) newLoaders(viewer *int64, text *answerSize) *loaders {
 			}
 			return err
 		}), wait),
-		bios: dataloadgen.NewLoader(func(ctx context.Context, authors []int64) ([]*db.BiosOfRow, []error) {
-			rows, err := q.BiosOf(ctx, authors)
-			return inOrder(authors, rows, func(b *db.BiosOfRow) int64 { return *b.AuthorID }, err)
-		}, wait),
+		bios: dataloadgen.NewLoader(one(q.BiosOf, func(b *db.BiosOfRow) int64 { return *b.AuthorID }), wait),
 		written: dataloadgen.NewLoader(byPage(func(ctx context.Context, of []int64, p before, add func(int64, int64)) error {
 			rows, err := q.ItemsOfEach(ctx, db.ItemsOfEachParams{Authors: of, Before: p.id, Viewer: viewer, Page: p.rows})
 			for _, row := range rows {
@@ -111,10 +97,9 @@ func (r *resolver) newLoaders(viewer *int64, text *answerSize) *loaders {
 			}
 			return err
 		}), wait),
-		edits: dataloadgen.NewLoader(func(ctx context.Context, ids []int64) ([]*db.ItemEdit, []error) {
-			rows, err := q.PendingEditsOf(ctx, db.PendingEditsOfParams{ItemIds: ids, AuthorID: viewer})
-			return inOrder(ids, rows, func(e *db.ItemEdit) int64 { return e.ItemID }, err)
-		}, wait),
+		edits: dataloadgen.NewLoader(one(func(ctx context.Context, ids []int64) ([]db.ItemEdit, error) {
+			return q.PendingEditsOf(ctx, db.PendingEditsOfParams{ItemIds: ids, AuthorID: viewer})
+		}, func(e *db.ItemEdit) int64 { return e.ItemID }), wait),
 		uploads: dataloadgen.NewLoader(ofEach(func(ctx context.Context, items []int64, add func(int64, *db.UploadsOfItemsRow)) error {
 			rows, err := q.UploadsOfItems(ctx, db.UploadsOfItemsParams{ItemIds: items, Viewer: viewer})
 			for _, row := range rows {
@@ -136,27 +121,27 @@ func (r *resolver) newLoaders(viewer *int64, text *answerSize) *loaders {
 			}
 			return err
 		}), wait),
-		withdrawals: dataloadgen.NewLoader(func(ctx context.Context, actions []int64) ([]*db.WithdrawReceiptsRow, []error) {
-			rows, err := q.WithdrawReceipts(ctx, actions)
-			return inOrder(actions, rows, func(w *db.WithdrawReceiptsRow) int64 { return w.ActionID }, err)
-		}, wait),
+		withdrawals: dataloadgen.NewLoader(one(q.WithdrawReceipts, func(w *db.WithdrawReceiptsRow) int64 { return w.ActionID }), wait),
 	}
 }
 
-// inOrder puts rows into the order of their keys.
-func inOrder[K comparable, R any](keys []K, rows []R, key func(*R) K, err error) ([]*R, []error) {
-	if err != nil {
-		return nil, []error{fmt.Errorf("load %T: %w", rows, err)}
+// one reads a row for each key, in the order of the keys.
+func one[K comparable, R any](read func(context.Context, []K) ([]R, error), key func(*R) K) func(context.Context, []K) ([]*R, []error) {
+	return func(ctx context.Context, keys []K) ([]*R, []error) {
+		rows, err := read(ctx, keys)
+		if err != nil {
+			return nil, []error{fmt.Errorf("load %T: %w", rows, err)}
+		}
+		byKey := make(map[K]*R, len(rows))
+		for i := range rows {
+			byKey[key(&rows[i])] = &rows[i]
+		}
+		ordered := make([]*R, len(keys))
+		for i, k := range keys {
+			ordered[i] = byKey[k]
+		}
+		return ordered, nil
 	}
-	byKey := make(map[K]*R, len(rows))
-	for i := range rows {
-		byKey[key(&rows[i])] = &rows[i]
-	}
-	ordered := make([]*R, len(keys))
-	for i, k := range keys {
-		ordered[i] = byKey[k]
-	}
-	return ordered, nil
 }
 
 // pageOf is one page of what belongs to a key.

@@ -267,7 +267,9 @@ func TestARepeatedRequestAsksNoStranger(t *testing.T) {
 // leaving are turns that nobody waits for, and tell when they are left.
 type leaving chan struct{}
 
-func (l leaving) Queue(int64) paidaction.Turn { return &leavingTurn{leave: sync.OnceFunc(func() { l <- struct{}{} })} }
+func (l leaving) Queue(int64) paidaction.Turn {
+	return &leavingTurn{leave: sync.OnceFunc(func() { l <- struct{}{} })}
+}
 
 type leavingTurn struct{ leave func() }
 
