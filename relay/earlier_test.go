@@ -9,6 +9,7 @@ import (
 	"github.com/a-seed-a7aed72f/holdfast/ledger"
 	"github.com/a-seed-a7aed72f/holdfast/lightning/simnode"
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
+	"github.com/a-seed-a7aed72f/holdfast/relay"
 )
 
 // withdrawnAgain is an invoice whose first withdrawal its receiver refused, with the second one begun and sent by nobody
@@ -185,4 +186,33 @@ func TestAnAbsenceThatWasHeardBeforeTheSendIsNotBelieved(t *testing.T) {
 			b.wantSound()
 		})
 	}
+}
+
+// A claim that has ended by then, by a clock that is ahead of its worker's, is no promise any more: nothing is sent by it, since the payer has the money
+// back.
+func TestNothingIsSentUnderAClaimThatEndedBeforeTheEarlierFailureWasNoted(t *testing.T) {
+	b, inv, again := withdrawnAgain(t, simnode.Pays)
+	s := &before{query: "-- name: NoteEarlier"}
+	pool := b.traced(s)
+	r, sent := b.NewRelay(func(c *relay.Config) { c.Pool = pool }), b.Node.Count(simnode.MethodPay, inv.Hash)
+	s.what = func() {
+		for _, sql := range []string{
+			`UPDATE relay_attempt SET outcome = 'FAILED', reason = 'x', ended_at = claimed_at WHERE outcome IS NULL`,
+			`UPDATE relay_payment SET stage = 'failed', failure_code = 'PAYMENT_FAILED', failure_message = 'x' WHERE stage = 'in_work'`,
+		} {
+			if _, err := b.Pool.Exec(b.Ctx, sql); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if claimed, err := r.Step(b.Ctx, "one", nothing); !claimed || err != nil || s.what != nil {
+		t.Fatalf("claimed: %t, error %v, or no earlier payment was noted", claimed, err)
+	}
+	if n := b.Node.Count(simnode.MethodPay, inv.Hash); n != sent {
+		t.Error("it was sent")
+	}
+	b.rounds(2)
+	b.WantState(again.ID, paidaction.Failed)
+	b.WantBalance(ledger.UserSats(b.payer), 200_000)
+	b.wantSound()
 }

@@ -173,8 +173,9 @@ func TestAForwardThatNobodyCanTellOfIsGivenUp(t *testing.T) {
 			b.wantNotGivenUp(pa.ID, "its payer's payment is held")
 			issuer(b.Node, b.outer(pa).NodeInvoice().ExpiryHeight-18-b.Node.Height())
 			if name != "its payer has the money back" {
+				b.Clock.Advance(20 * 24 * time.Hour)
 				b.wantNotGivenUp(pa.ID, "an HTLC of it may be open")
-				b.Clock.Advance(22 * 24 * time.Hour)
+				b.Clock.Advance(2 * 24 * time.Hour)
 				if err := b.Engine.GiveUp(b.Ctx, pa.ID, theDiskIsGone); err != nil {
 					t.Fatal(err)
 				}
@@ -233,6 +234,34 @@ func TestWhatGoesOnMeanwhileIsNotGivenUp(t *testing.T) {
 	b.AwaitStage(pa.ID, "in_work")
 	if n := b.Count(`SELECT count(*) FROM relay_attempt WHERE outcome IS NULL`); n != 1 {
 		t.Errorf("the node that has it has %d claims", n)
+	}
+	b.WantState(pa.ID, paidaction.Forwarding)
+}
+
+// Nor is one that was put back and claimed again meanwhile: its worker may be sending it, and the stage is the same.
+func TestWhatIsClaimedAgainMeanwhileIsNotGivenUpByAnOperator(t *testing.T) {
+	b := setup(t).rich(100)
+	pa := b.held()
+	b.Node.Wipe()
+	b.Clock.Advance(30 * 24 * time.Hour)
+	s := &before{query: "-- name: LatestDoubt"}
+	pool := b.traced(s)
+	r := b.NewRelay(func(c *relay.Config) { c.Pool = pool })
+	s.what = func() {
+		for _, sql := range []string{
+			`UPDATE relay_attempt SET outcome = 'NOT_SENT', reason = 'x', ended_at = claimed_at`,
+			`INSERT INTO relay_attempt (payment_id, node, node_key, fence, claimed_at, send_until) SELECT payment_id, node, node_key, fence, claimed_at, send_until FROM relay_attempt`,
+		} {
+			if _, err := b.Pool.Exec(b.Ctx, sql); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := r.GiveUp(b.Ctx, pa.ID, theDiskIsGone); err == nil {
+		t.Error("it was given up")
+	}
+	if n := b.Count(`SELECT count(*) FROM relay_payment JOIN relay_attempt a ON a.payment_id = relay_payment.id WHERE stage = 'in_work' AND outcome IS NULL AND NOT seen`); n != 1 {
+		t.Errorf("%d payments are in work under a claim that was made meanwhile, want 1", n)
 	}
 	b.WantState(pa.ID, paidaction.Forwarding)
 }

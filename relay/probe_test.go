@@ -430,6 +430,37 @@ func TestNobodyWaitsLongUntilAProbeIsNoted(t *testing.T) {
 	}
 }
 
+// Nor do three bar them whose return could not be noted at all, as while PostgreSQL restarts: whoever asks next makes up for it before they count.
+func TestProbesWhoseReturnCouldNotBeNotedBarNobody(t *testing.T) {
+	b := setup(t)
+	r, slow := b.slowly(func(c *relay.Config) { c.Settings.ProbeTimeout = time.Minute })
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() { _, _ = r.Wrap(b.Ctx, b.wrapping()) })
+	}
+	for range 3 {
+		<-slow.out
+	}
+	rename := func(from, to string) {
+		if _, err := b.Pool.Exec(b.Ctx, "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
+			t.Error(err)
+		}
+	}
+	rename("route_probe", "away")
+	close(slow.back)
+	all.Wait()
+	rename("away", "route_probe")
+	if n := b.Count(`SELECT count(*) FROM route_probe`); n != 3 {
+		t.Fatalf("%d probes are noted, this test is about three", n)
+	}
+	if _, err := r.Wrap(b.Ctx, b.wrapping()); err != nil {
+		t.Errorf("the next one: %v", err)
+	}
+	if n := b.Count(`SELECT count(*) FROM route_probe`); n != 0 {
+		t.Errorf("%d probes that have come back are still noted", n)
+	}
+}
+
 // While our node cannot be asked for the chain nothing can be wrapped. That is no fault of the service: whoever asks is told to try again.
 func TestWhileOurNodeIsAwayWhoeverAsksIsToldSo(t *testing.T) {
 	b := setup(t)

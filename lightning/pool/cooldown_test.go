@@ -171,6 +171,29 @@ func TestARestThatCannotBeWrittenDownHoldsHere(t *testing.T) {
 	p.none(pool.Need{}, pool.Cooling)
 }
 
+// Nor does a shorter rest cut it short that another process writes down meanwhile: the node is down for as long as it was.
+func TestARestThatCannotBeWrittenDownIsNotCutShort(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	database := &switched{DBTX: w.db}
+	alice := member{"alice", newNode("a", 1000*sat), 2}
+	s, short := briefly(), briefly()
+	s.Probe, short.FailureCooldown = time.Hour, time.Second
+	p, hasty := w.openOn(database, w.locker(lock.Settings{}), s, alice), w.open(short, alice)
+	long, brief := p.lease(pool.Need{}), hasty.lease(pool.Need{})
+	database.off.Store(true)
+	if err := long.Release(t.Context(), pool.NodeFault("NO_ROUTE")); !errors.Is(err, errOff) {
+		t.Errorf("the release: %v", err)
+	}
+	database.off.Store(false)
+	release(t, brief, pool.NodeFault("INSUFFICIENT_BALANCE"))
+	p.health() // reads the register
+	w.clock.advance(short.FailureCooldown)
+	p.none(pool.Need{}, pool.Cooling)
+	w.clock.advance(s.FailureCooldown - short.FailureCooldown)
+	release(t, p.lease(pool.Need{}), pool.ReceiverFault())
+}
+
 // It is written down also when whoever paid has given up.
 func TestARestIsWrittenDownWhenTheContextIsOver(t *testing.T) {
 	t.Parallel()
