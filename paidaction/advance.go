@@ -340,7 +340,7 @@ func (e *Engine) storeCalls(ctx context.Context, pg pgx.Tx, step Step, driven bo
 	if !step.To.Ours() {
 		return nil
 	}
-	job := Job{Kind: JobAdvance, Action: actions[0], With: actions[1:]}
+	job := Job{Kind: JobAdvance, Action: actions[0], With: actions[1:], Settles: step.To == Forwarded && step.Then == SettleInvoice}
 	if driven {
 		job.At = now.Add(driveGrace)
 	}

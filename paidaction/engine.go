@@ -30,6 +30,9 @@ type Job struct {
 	Action int64
 	With   []int64   // further actions the job is for, which took a step together (JobAfterPaid, JobAdvance)
 	At     time.Time // not before; zero means now
+	// Settles says that the receiver is paid and the payer's payment not yet taken. It is done before all other jobs
+	// (spec 01 §1.1, 03 §3.3): the money is ours until the safety height.
+	Settles bool
 }
 
 // JobKind says which of the engine's methods does the job.

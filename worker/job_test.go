@@ -153,6 +153,9 @@ func TestEveryKindOfJobIsWorkedOff(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := w.config.Jobs.Insert(w.ctx, tx, paidaction.Job{Kind: paidaction.JobAdvance, Action: 999, Settles: true}); err != nil {
+		t.Fatal(err)
+	}
 	if err := w.config.Jobs.(*Queue).InsertDeliveries(w.ctx, tx, []int64{1}, make([]time.Time, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +163,37 @@ func TestEveryKindOfJobIsWorkedOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.await("all done", func() bool {
-		return w.count(`SELECT count(*) FROM river_job WHERE state = 'completed'`) == len(kinds)+1
+		return w.count(`SELECT count(*) FROM river_job WHERE state = 'completed'`) == len(kinds)+2
+	})
+}
+
+// spec 01 §1.1, 03 §3.3: what is to be settled is settled at once, though as many other payments as are looked at at a time wait for a node that hangs.
+func TestASettleWaitsBehindNoHangingNode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	goOn := make(chan struct{})
+	defer close(goOn)
+	var hangs func(paidaction.Hash)
+	hangs = func(paidaction.Hash) { w.node.Before(simnode.MethodLookup, hangs); <-goOn }
+	w.node.Before(simnode.MethodLookup, hangs)
+	jobs := make([]paidaction.Job, moneyJobs+8) // more than are begun
+	for i := range jobs {
+		jobs[i] = paidaction.Job{Kind: paidaction.JobAdvance, Action: w.begin(paidaction.Optimistic).ID}
+	}
+	store := func(jobs ...paidaction.Job) {
+		t.Helper()
+		if err := pgx.BeginFunc(w.ctx, w.pool, func(tx pgx.Tx) error { return w.config.Jobs.Insert(w.ctx, tx, jobs...) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store(jobs...)
+	w.started()
+	w.await("as many under way as may be", func() bool {
+		return w.count(`SELECT count(*) FROM river_job WHERE queue = 'money' AND state = 'running'`) == moneyJobs
+	})
+	store(paidaction.Job{Kind: paidaction.JobAdvance, Action: 999, Settles: true})
+	w.await("the settle", func() bool {
+		return w.count(`SELECT count(*) FROM river_job WHERE queue = 'settles' AND state = 'completed' AND args = '{"action": 999}'`) == 1
 	})
 }
 

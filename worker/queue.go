@@ -16,8 +16,10 @@ import (
 )
 
 // Money jobs wait neither behind side effects nor behind foreign servers, such as a receiver's wallet that is asked for
-// an invoice for a next attempt. So each sort has its own queue.
+// an invoice for a next attempt. So each sort has its own queue. Settling has one, since a priority would not do: where a
+// node hangs, as many jobs may wait for it as run at a time.
 const (
+	settleQueue   = "settles"
 	moneyQueue    = "money"
 	effectQueue   = "effects"
 	attemptQueue  = "attempts"
@@ -25,14 +27,17 @@ const (
 )
 
 // Queues are the names of all queues.
-func Queues() []string { return []string{moneyQueue, effectQueue, attemptQueue, deliveryQueue} }
+func Queues() []string {
+	return []string{settleQueue, moneyQueue, effectQueue, attemptQueue, deliveryQueue}
+}
 
 // How often processes look for jobs by themselves, and how often they are notified of new ones at most. A commit with a
 // NOTIFY takes a lock on the whole database, so there is none for side effects, which follow every payment.
 const (
 	moneyCooldown   = 2 * time.Millisecond
 	moneyPoll       = 50 * time.Millisecond
-	effectCooldown  = 25 * time.Millisecond // the more are fetched at once, the more share a transaction (Engine.AfterPaid)
+	settlePoll      = 250 * time.Millisecond // what is due at once is notified, and what stands by for a driver is for later
+	effectCooldown  = 25 * time.Millisecond  // the more are fetched at once, the more share a transaction (Engine.AfterPaid)
 	effectPoll      = 100 * time.Millisecond
 	foreignCooldown = 100 * time.Millisecond
 	foreignPoll     = 250 * time.Millisecond
@@ -110,7 +115,11 @@ func (q *Queue) Insert(ctx context.Context, tx pgx.Tx, jobs ...paidaction.Job) e
 		queue := effectQueue
 		switch job.Kind {
 		case paidaction.JobAdvance:
-			if queue = moneyQueue; job.At.IsZero() {
+			queue = moneyQueue
+			if job.Settles {
+				queue = settleQueue
+			}
+			if job.At.IsZero() {
 				told = append(told, river.InsertManyParams{Args: advanceArgs{args},
 					InsertOpts: &river.InsertOpts{Queue: queue, MaxAttempts: maxAttempts, Metadata: trace}})
 				continue

@@ -39,6 +39,7 @@ const (
 
 // How many jobs of a sort run at a time in one process.
 const (
+	settleJobs   = 8
 	moneyJobs    = 32
 	effectJobs   = 16
 	attemptJobs  = paidaction.AskingAtOnce + 4 // wallets can block each of the former for half a minute
@@ -250,6 +251,7 @@ func (w *Worker) runJobs(ctx context.Context) error {
 
 func (w *Worker) riverConfig() *river.Config {
 	queues := map[string]river.QueueConfig{
+		settleQueue:  {MaxWorkers: settleJobs, FetchCooldown: moneyCooldown, FetchPollInterval: settlePoll},
 		moneyQueue:   {MaxWorkers: moneyJobs, FetchCooldown: moneyCooldown, FetchPollInterval: moneyPoll},
 		effectQueue:  {MaxWorkers: effectJobs, FetchCooldown: effectCooldown, FetchPollInterval: effectPoll},
 		attemptQueue: {MaxWorkers: attemptJobs, FetchCooldown: foreignCooldown, FetchPollInterval: foreignPoll},
