@@ -76,13 +76,14 @@ func renewTerritory(ctx context.Context, e *paidaction.Engine, t db.Territory, n
 	}
 }
 
-// renewPeriod pays for the next period from the founder's balance, only once however often it is tried: the key names
-// the period. The founder may have paid by hand or cancelled the renewal since; then the price is refused under the
-// territory's lock. A refusal is never an error.
+// renewPeriod pays for the next period from the founder's balance, only once however often it is tried: under the
+// territory's lock the price is refused where the period is paid for by now, or its founder has cancelled the renewal.
+// It has no idempotency key: that would be one of the founder's, and whoever asks in their name could use it up before.
+// A refusal is never an error.
 func renewPeriod(ctx context.Context, e *paidaction.Engine, t db.Territory) error {
 	for _, method := range []paidaction.Method{paidaction.FeeCredit, paidaction.RewardSats} {
 		_, err := e.Pay(ctx, paidaction.Request{Kind: KindTerritoryBilling, Args: TerritoryBillingArgs{Name: t.Name, Renews: t.PaidUntil}, Terms: paidaction.Terms{Method: method},
-			Key: fmt.Sprintf("territory %s from %s", t.Name, t.PaidUntil.UTC().Format(time.RFC3339Nano)), Caller: paidaction.Caller{User: &t.FounderID}})
+			Caller: paidaction.Caller{User: &t.FounderID}})
 		switch refusal, refused := paidaction.AsRefusal(err); {
 		case !refused:
 			return err

@@ -351,20 +351,28 @@ func TestTerritoryRenewsItselfForAllPeriodsThatHaveBegun(t *testing.T) {
 	}
 }
 
-// The key under which the server pays is no secret. Who uses it for something else keeps no territory by it.
-func TestKeyOfTheServerBuysNothing(t *testing.T) {
+// What a founder's keys were used for holds up no renewal: whoever had the founder's API key for a while could else have
+// the territory stopped long after, for nothing, by a payment that was never made.
+func TestNoKeyOfTheFounderHoldsUpARenewal(t *testing.T) {
 	t.Parallel()
 	w := enginetest.New(t, paidaction.Settings{})
 	founder := w.User("founder", 0, 0)
 	renewing(w, founder, "bitcoin")
 	give(w, founder, 10*month, 0)
 	const key = "territory bitcoin from 2026-02-01T00:00:00Z"
-	if _, err := w.Try(founder, community.KindDonate, community.DonateArgs{Sats: 1}, paidaction.FeeCredit, key); err != nil {
+	unpaid, err := w.Try(founder, community.KindDonate, community.DonateArgs{Sats: 1}, paidaction.Pessimistic, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Engine.Cancel(w.Ctx, paidaction.Caller{User: &founder}, unpaid.ID); err != nil {
 		t.Fatal(err)
 	}
 	w.Clock.Advance(31 * oneDay)
 	bill(w)
-	wantTerritory(w, "bitcoin", "GRACE", date(2026, 2, 1), month)
+	wantTerritory(w, "bitcoin", "ACTIVE", date(2026, 3, 1), month)
+	bill(w)
+	w.WantBalance(ledger.UserCredits(founder), 9*month)
+	w.WantConserved()
 }
 
 // A territory that cannot be looked at holds up no other.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/paidaction"
@@ -90,7 +89,7 @@ func (m *model) assign(a *attempt) {
 		}
 		return
 	}
-	if strings.HasPrefix(a.key, renewalKey) {
+	if a.args[renewal] != nil {
 		a.request = &request{act: &act{}, payer: a.payer} // the server itself
 		return
 	}

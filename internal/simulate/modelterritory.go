@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/a-seed-a7aed72f/holdfast/community"
 	"github.com/a-seed-a7aed72f/holdfast/internal/simulate/simdb"
 )
 
-// renewalKey is the prefix of the keys with which the server pays for territories that renew themselves.
-const renewalKey = "territory "
+// renewal is the argument by which the server pays for a territory that renews itself. No client can give it.
+const renewal = "renews"
 
 // rented is a territory as it should be.
 type rented struct {
@@ -145,7 +144,7 @@ func (m *model) age(all map[string]*rented, name string, a *attempt) string {
 		if t.until == nil || a.cost != prices[t.billing] || t.start.After(a.changed.Add(early)) {
 			return fmt.Sprintf("it is paid from %s until %v, or costs %d", t.start, t.until, prices[t.billing])
 		}
-		if strings.HasPrefix(a.key, renewalKey) && (!t.renews || t.until.After(a.changed.Add(early))) {
+		if a.args[renewal] != nil && (!t.renews || t.until.After(a.changed.Add(early))) {
 			return fmt.Sprintf("the server has paid for it, and it is due at %s, and renews itself: %t", t.until, t.renews)
 		}
 		t.rent(*t.until, a.cost)
