@@ -242,6 +242,18 @@ func TestKilledJobsAreRescued(t *testing.T) {
 	w.awaitState(pa.ID, paidaction.Pending)
 }
 
+// docs/architecture.md and docs/operations.md tell operators when what was missed is found, and spec 01 §1.3 wants a cooldown of milliseconds.
+func TestWhatWasMissedIsLookedForAsOftenAsIsPromised(t *testing.T) {
+	t.Parallel()
+	want := Settings{OverdueEvery: time.Second, SweepEvery: 30 * time.Second, FoldEvery: time.Second, CheckEvery: 5 * time.Second, Direct: 32}
+	if got := (Settings{}).defaults(); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if moneyCooldown > 5*time.Millisecond {
+		t.Errorf("a job of money may wait for %s", moneyCooldown)
+	}
+}
+
 func TestDroppedRepeatedReorderedDelayed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world, _ *paidaction.Config) { w.config.Settings.CheckEvery = 50 * time.Millisecond })

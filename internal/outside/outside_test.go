@@ -15,6 +15,14 @@ import (
 	"github.com/coder/websocket"
 )
 
+// spec 03 §3.1
+func TestBoundsAreTheSpecified(t *testing.T) {
+	t.Parallel()
+	if Timeout != 20*time.Second || MaxRedirects != 2 || MaxBody != 64*1024 {
+		t.Errorf("a call may last %s, be redirected %d times, and read %d bytes", Timeout, MaxRedirects, MaxBody)
+	}
+}
+
 func TestAddressesThatAreNotCalled(t *testing.T) {
 	t.Parallel()
 	c, development := New(Config{}), New(Config{AllowPrivate: true})
