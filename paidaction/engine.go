@@ -30,8 +30,8 @@ type Job struct {
 	Action int64
 	With   []int64   // further actions the job is for, which took a step together (JobAfterPaid, JobAdvance)
 	At     time.Time // not before; zero means now
-	// Settles says that the receiver is paid and the payer's payment not yet taken. It is done before all other jobs
-	// (spec 01 §1.1, 03 §3.3): the money is ours until the safety height.
+	// Settles says that the receiver is paid, and the payer's payment is still to be taken. It waits behind no other job
+	// (spec 01 §1.1, 03 §3.3): after the safety height the payment may be gone, and ours is not.
 	Settles bool
 }
 
