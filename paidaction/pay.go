@@ -111,10 +111,12 @@ const answerTimeout = 2 * time.Second
 
 // answer walks the methods, and returns what the payer is told.
 func (e *Engine) answer(ctx context.Context, a *attempt, method Method) (*PaidAction, error) {
+	defer func() {
+		if a.done != nil {
+			a.done()
+		}
+	}()
 	pa, err := e.walk(ctx, a, method)
-	if a.done != nil {
-		defer a.done()
-	}
 	if err != nil && a.key != nil {
 		// Whatever went wrong: if the key was used before, the answer is what was done then. That is also so where the
 		// time of the request is over, for instance because its turn did not come.
