@@ -30,7 +30,7 @@ type Job struct {
 	Action int64
 	With   []int64   // further actions the job is for, which took a step together (JobAfterPaid, JobAdvance)
 	At     time.Time // not before; zero means now
-	// Settles says that the receiver is paid, and the payer's payment is still to be taken. It waits behind no other job
+	// Settles says that the receiver is paid, and the payer's payment is still to be taken. It waits behind no other kind
 	// (spec 01 §1.1, 03 §3.3): after the safety height the payment may be gone, and ours is not.
 	Settles bool
 }

@@ -39,7 +39,7 @@ const (
 
 // How many jobs of a sort run at a time in one process.
 const (
-	settleJobs   = 8
+	settleJobs   = moneyJobs // no fewer: a node that hangs keeps places here, too
 	moneyJobs    = 32
 	effectJobs   = 16
 	attemptJobs  = paidaction.AskingAtOnce + 4 // wallets can block each of the former for half a minute
