@@ -278,7 +278,10 @@ func (w *World) AwaitBlocked(many int) {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			w.Fatalf("%d transactions wait for locks, want %d", n, many)
+			var doing string
+			err := w.Pool.QueryRow(w.Ctx, `SELECT coalesce(string_agg(format('%s, %s %s: %s', state, wait_event_type, wait_event, left(query, 100)), E'\n'), '')
+				FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&doing)
+			w.Fatalf("%d transactions wait for locks, want %d; the connections (%v):\n%s", n, many, err, doing)
 		}
 	}
 }
